@@ -272,13 +272,18 @@ fn check_nulls_are_read<T: Resource<DynamicType = ()> + DeserializeOwned>(
     let mut places = Vec::new();
     nullable(schema, &full, "", &mut places);
     assert!(places.len() >= least, "the fixture has only {places:?}");
-    for place in places {
+    for pointer in places {
         let mut value = full.clone();
         *value
-            .pointer_mut(&place)
+            .pointer_mut(&pointer)
             .expect("the place was found in it") = Value::Null;
         let read = serde_json::from_value::<T>(value);
-        assert!(read.is_ok(), "{}: {place}: {:?}", T::kind(&()), read.err());
+        assert!(
+            read.is_ok(),
+            "{}: {pointer}: {:?}",
+            T::kind(&()),
+            read.err()
+        );
     }
 }
 

@@ -39,12 +39,12 @@ impl IdleDetector {
             requests.about_objects() + requests.about_sets() + requests.by("watch")
         });
         let reconciles = metrics.count("baton_reconcile_total");
-        let seen = Some((reconciles, sent));
+        let counts = Some((reconciles, sent));
         let busy = metrics.count("baton_leader") != 1
             || metrics.count("baton_queue_depth") > 0
             || reconciles < self.at_least
-            || seen != self.last;
-        self.last = seen;
+            || counts != self.last;
+        self.last = counts;
         if busy {
             self.since = now;
         }

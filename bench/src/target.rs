@@ -136,14 +136,14 @@ impl Target {
         let request = Request::new(path);
         let create = |_: &str, body: &Value| {
             let mut body = body.clone();
-            self.place(&mut body);
+            self.set_namespace(&mut body);
             request.create(&PostParams::default(), body.to_string().into_bytes())
         };
         self.write(bodies, create).await
     }
 
     /// Adds the namespace to the objects of delegated phases, which need it.
-    fn place(&self, set: &mut Value) {
+    fn set_namespace(&self, set: &mut Value) {
         for phase in set["spec"]["phases"].as_array_mut().into_iter().flatten() {
             if phase.get("class").is_some() {
                 for entry in phase["objects"].as_array_mut().into_iter().flatten() {

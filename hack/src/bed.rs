@@ -134,7 +134,7 @@ impl Bed {
         port: Option<u16>,
         afterwards: Afterwards,
     ) -> Result<Self, Error> {
-        let lease = Lease::take(&dirs.clusters(), name)?;
+        let lease = Lease::acquire(&dirs.clusters(), name)?;
         let tools = Toolbox::prepare(dirs).await?;
         let dir = dirs.clusters().join(name.as_str());
         let mut bed = Self {
@@ -403,7 +403,7 @@ impl Drop for Bed {
 
 /// Ends the bed `name` and returns true if there was one.
 pub fn down(dirs: &Dirs, name: &Name) -> Result<bool, Error> {
-    let _lease = Lease::take(&dirs.clusters(), name)?;
+    let _lease = Lease::acquire(&dirs.clusters(), name)?;
     let dir = dirs.clusters().join(name.as_str());
     processes::sweep(&dir).map_err(|source| Error::Processes {
         name: name.clone(),

@@ -90,13 +90,13 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
             )
         }
     };
-    let mut place = DemoCluster::new(dirs, kubectl, way);
-    place.inspect().await?;
+    let mut demo_cluster = DemoCluster::new(dirs, kubectl, way);
+    demo_cluster.inspect().await?;
     eprintln!("demo: building the manager and the kubectl plugin");
     // The same selection as for the tests, so that nothing is built twice.
     let [baton, plugin] = cargo::build(dirs, ["baton", "kubectl-baton"], &["--workspace"]).await?;
     let programs = Programs { baton, plugin };
-    place.install().await?;
+    demo_cluster.install().await?;
     let log = dirs.cache.join("logs").join("demo-manager.log");
     eprintln!("demo: the manager's log is {}", log.display());
     let mut env = vec![];
@@ -116,9 +116,9 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
         env,
     })
     .await?;
-    place.delete_namespace(&mut manager).await?;
+    demo_cluster.delete_namespace(&mut manager).await?;
 
-    tour::run(&place, &programs, (&mut manager, kubelet.as_mut())).await?;
+    tour::run(&demo_cluster, &programs, (&mut manager, kubelet.as_mut())).await?;
 
     if !options.once {
         let kubeconfigs = own.as_ref().map(Own::kubeconfigs);
@@ -127,7 +127,7 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
         println!("The manager's log: {}", log.display());
         let follow = async {
             match &mut kubelet {
-                Some(kubelet) => kubelet.keep_following(&place).await,
+                Some(kubelet) => kubelet.keep_following(&demo_cluster).await,
                 None => pending().await,
             }
         };
@@ -135,11 +135,11 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
         return Ok(());
     }
     if own.is_none() {
-        place.delete_namespace(&mut manager).await?;
+        demo_cluster.delete_namespace(&mut manager).await?;
     }
     manager.stop().await?;
     if own.is_none() {
-        place.clean_up().await?;
+        demo_cluster.clean_up().await?;
     }
     println!("Every step came out as expected.");
     Ok(())

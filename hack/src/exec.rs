@@ -95,9 +95,9 @@ impl Group {
 
     fn end(&mut self) {
         let Some(id) = self.id.take() else { return };
-        let asked = Instant::now();
+        let start = Instant::now();
         // The signal fails when the group has no member any more.
-        while kill_process_group(id, Signal::TERM).is_ok() && asked.elapsed() < GRACE {
+        while kill_process_group(id, Signal::TERM).is_ok() && start.elapsed() < GRACE {
             // The child has to be waited for, since it counts as a member until then.
             let _ = self.child.try_wait();
             std::thread::sleep(Duration::from_millis(20));

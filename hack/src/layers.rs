@@ -84,7 +84,10 @@ fn violations(
         .map(|(from, to, _)| (*from, *to))
         .collect();
     let mut found = Vec::new();
-    for name in sources.keys().filter(|name| place(name, layers).is_none()) {
+    for name in sources
+        .keys()
+        .filter(|name| layer_of(name, layers).is_none())
+    {
         found.push(format!("{name}: it is in no layer of hack/src/layers.rs"));
     }
     for import in &imports {
@@ -116,7 +119,7 @@ fn violations(
 }
 
 /// The layer and the entry of a file or a crate.
-fn place(name: &str, layers: &[&[&str]]) -> Option<(usize, usize)> {
+fn layer_of(name: &str, layers: &[&[&str]]) -> Option<(usize, usize)> {
     let mut best = None;
     for (layer, entries) in layers.iter().enumerate() {
         for (index, entry) in entries.iter().enumerate() {
@@ -126,7 +129,7 @@ fn place(name: &str, layers: &[&[&str]]) -> Option<(usize, usize)> {
             }
         }
     }
-    best.map(|(_, place)| place)
+    best.map(|(_, layer_of)| layer_of)
 }
 
 /// True if a path is the folder or file `entry`, given without `.rs`, or is inside it.
@@ -136,7 +139,7 @@ fn is_within(path: &str, entry: &str) -> bool {
 }
 
 fn is_upward((from, to): Import<'_>, layers: &[&[&str]]) -> bool {
-    match (place(from, layers), place(to, layers)) {
+    match (layer_of(from, layers), layer_of(to, layers)) {
         (Some(from), Some(to)) => from != to && from.0 <= to.0,
         _ => false,
     }

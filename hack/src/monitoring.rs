@@ -47,11 +47,11 @@ pub(crate) async fn check(dirs: &Dirs) -> Result<(), Error> {
         path: dashboard,
         source,
     })?;
-    let asked = as_rules(&serde_json::from_str(&text)?);
+    let rules = as_rules(&serde_json::from_str(&text)?);
     let name = "dashboard-rules.json";
     let path = dirs.cache.join(name);
     fs::create_dir_all(&dirs.cache)
-        .and_then(|()| fs::write(&path, asked.to_string()))
+        .and_then(|()| fs::write(&path, rules.to_string()))
         .map_err(|source| Error::File { path, source })?;
     promtool_on(&promtool, &dirs.cache, &CHECK, name).await
 }

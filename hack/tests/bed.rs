@@ -131,9 +131,9 @@ async fn a_bed_without_one_of_its_servers_names_it_and_is_created_again() {
     assert_eq!(again.ended(), []);
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    let asked = Instant::now();
+    let start = Instant::now();
     while again.ended().is_empty() {
-        assert!(asked.elapsed() < Duration::from_secs(10), "it runs");
+        assert!(start.elapsed() < Duration::from_secs(10), "it runs");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let error = bed::kubeconfig(&dirs, &name).unwrap_err().to_string();

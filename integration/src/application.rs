@@ -209,13 +209,13 @@ impl<'a> TestApplication<'a> {
 
     /// Waits until the Release of a generation satisfies a predicate, and returns it.
     pub async fn becomes(&self, wanted: i64, text: &str, holds: impl Fn(&Value) -> bool) -> Value {
-        let asked = Instant::now();
+        let start = Instant::now();
         loop {
             let release = self.find(wanted).await;
             if let Some(release) = release.as_ref().filter(|release| holds(release)) {
                 return release.clone();
             }
-            if asked.elapsed() > TIMEOUT {
+            if start.elapsed() > TIMEOUT {
                 let yaml = serde_saphyr::to_string(&release).unwrap();
                 panic!(
                     "Release {wanted} of {} was to become {text}, and is\n{yaml}",
@@ -282,8 +282,8 @@ impl<'a> TestApplication<'a> {
         let like = object(api, kind, "any");
         let like = self.ns.reference(&like);
         let mut found = Vec::new();
-        for place in &self.clusters {
-            let mut objects = place.cluster.list(&like, labels).await;
+        for cluster in &self.clusters {
+            let mut objects = cluster.cluster.list(&like, labels).await;
             for object in &mut objects {
                 // The server omits these fields in the lists of built-in kinds.
                 object["apiVersion"] = api.into();
@@ -314,7 +314,7 @@ impl<'a> TestApplication<'a> {
     pub async fn addresses(&self) -> Vec<usize> {
         let mut counts = Vec::new();
         let balancing = self.in_clusters("v1", "Service", &self.balancing()).await;
-        for (services, place) in balancing.iter().zip(&self.clusters) {
+        for (services, cluster) in balancing.iter().zip(&self.clusters) {
             let Some(service) = services.first() else {
                 counts.push(0);
                 continue;
@@ -322,7 +322,7 @@ impl<'a> TestApplication<'a> {
             let like = object("discovery.k8s.io/v1", "EndpointSlice", "any");
             let like = self.ns.reference(&like);
             let labels = format!("kubernetes.io/service-name={}", name(service));
-            let slices = place.cluster.list(&like, &labels).await;
+            let slices = cluster.cluster.list(&like, &labels).await;
             let endpoints = slices
                 .iter()
                 .filter_map(|slice| slice["endpoints"].as_array());

@@ -75,7 +75,7 @@ impl Cluster {
 
     /// Creates an object the way `kubectl create` does: unknown fields are refused.
     pub async fn create(&self, object: &Value) -> Result<Value, Refused> {
-        let (collection, _) = place(object);
+        let (collection, _) = path_and_name(object);
         let url = format!("{collection}?fieldValidation=Strict&fieldManager=kubectl-create");
         self.send(Method::POST, &url, "application/json", object)
             .await
@@ -260,17 +260,17 @@ fn found(answer: Result<Value, Refused>) -> Option<Value> {
 
 /// Returns the path of an object.
 pub(crate) fn url(object: &Value) -> String {
-    let (collection, name) = place(object);
+    let (collection, name) = path_and_name(object);
     format!("{collection}/{name}")
 }
 
 /// Returns the path of the collection of an object.
 pub(crate) fn collection(object: &Value) -> String {
-    place(object).0
+    path_and_name(object).0
 }
 
 /// Returns the path of an object's collection, and the object's name.
-fn place(object: &Value) -> (String, &str) {
+fn path_and_name(object: &Value) -> (String, &str) {
     let text = |pointer: &str| {
         object
             .pointer(pointer)

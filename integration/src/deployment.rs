@@ -228,13 +228,13 @@ impl TestDeployment<'_> {
 
     /// Waits until the deployment satisfies all conditions at the same time, and returns it.
     pub async fn reaches(&self, wanted: &[Expectation<'_>]) -> Revision {
-        let asked = Instant::now();
+        let start = Instant::now();
         loop {
             let deployment = self.read().await;
             if deployment.has(wanted) {
                 return deployment;
             }
-            if asked.elapsed() > TIMEOUT {
+            if start.elapsed() > TIMEOUT {
                 deployment.assert(wanted);
             }
             sleep(INTERVAL).await;
@@ -257,7 +257,7 @@ impl TestDeployment<'_> {
 
     /// Waits until the status reports the current generation, and returns the deployment.
     pub async fn observed(&self) -> Revision {
-        let asked = Instant::now();
+        let start = Instant::now();
         loop {
             let deployment = self.read().await;
             let observed = deployment.condition("Progressing").is_some_and(|reported| {
@@ -267,7 +267,7 @@ impl TestDeployment<'_> {
                 return deployment;
             }
             assert!(
-                asked.elapsed() <= TIMEOUT,
+                start.elapsed() <= TIMEOUT,
                 "{} was to be observed, and is\n{}",
                 self.name,
                 deployment.status()
@@ -314,7 +314,7 @@ impl TestDeployment<'_> {
     /// Waits until the revision of a number satisfies all conditions at the same time, and returns
     /// it.
     pub async fn set_reaches(&self, number: i64, wanted: &[Expectation<'_>]) -> Revision {
-        let asked = Instant::now();
+        let start = Instant::now();
         loop {
             let mut sets = self.sets().await;
             sets.retain(|set| set.number() == Some(number));
@@ -329,12 +329,12 @@ impl TestDeployment<'_> {
                 if set.has(wanted) {
                     return set;
                 }
-                if asked.elapsed() > TIMEOUT {
+                if start.elapsed() > TIMEOUT {
                     set.assert(wanted);
                 }
             }
             assert!(
-                asked.elapsed() <= TIMEOUT,
+                start.elapsed() <= TIMEOUT,
                 "waited in vain for revision {number} of {}",
                 self.name
             );
@@ -344,7 +344,7 @@ impl TestDeployment<'_> {
 
     /// Waits until the deployment has exactly the revisions of these numbers, and returns them.
     pub async fn has_sets(&self, numbers: &[i64]) -> Vec<Revision> {
-        let asked = Instant::now();
+        let start = Instant::now();
         loop {
             let sets = self.sets().await;
             if sets
@@ -356,7 +356,7 @@ impl TestDeployment<'_> {
             }
             let found: Vec<_> = sets.iter().map(|set| (set.number(), set.name())).collect();
             assert!(
-                asked.elapsed() <= TIMEOUT,
+                start.elapsed() <= TIMEOUT,
                 "{} was to have exactly the revisions {numbers:?}, and has {found:?}",
                 self.name
             );

@@ -277,7 +277,7 @@ async fn sweep(cluster: &Cluster) {
         ("shipper.booking.com/v1alpha1", "Cluster"),
     ];
     let kinds = kinds.map(|(version, kind)| json!({ "apiVersion": version, "kind": kind }));
-    let asked = std::time::Instant::now();
+    let start = std::time::Instant::now();
     loop {
         let label = format!("{LABEL_TEST}=true");
         let mut left = cluster.list(&namespaces, &label).await.len();
@@ -290,7 +290,7 @@ async fn sweep(cluster: &Cluster) {
         release(cluster).await;
         forget_clusters(cluster).await;
         assert!(
-            asked.elapsed() < TIMEOUT * 2,
+            start.elapsed() < TIMEOUT * 2,
             "the test before has left something that does not go"
         );
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;

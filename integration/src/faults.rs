@@ -83,7 +83,7 @@ pub struct Faults {
 #[derive(Debug)]
 struct Shared {
     script: Mutex<Script>,
-    seen: watch::Sender<Vec<ObservedRequest>>,
+    requests: watch::Sender<Vec<ObservedRequest>>,
     ends: broadcast::Sender<(String, WatchEnd)>,
 }
 
@@ -101,7 +101,7 @@ impl Faults {
         let config = config(upstream);
         let shared = Arc::new(Shared {
             script: Mutex::default(),
-            seen: watch::Sender::new(Vec::new()),
+            requests: watch::Sender::new(Vec::new()),
             ends: broadcast::Sender::new(16),
         });
         let (running, runs) = watch::channel(());
@@ -178,7 +178,7 @@ impl Faults {
     /// Returns all requests so far.
     #[must_use]
     pub fn requests(&self) -> Vec<ObservedRequest> {
-        self.shared.seen.borrow().clone()
+        self.shared.requests.borrow().clone()
     }
 
     /// Waits until the requests satisfy a predicate, and returns them. Fails after the usual time
@@ -198,8 +198,8 @@ impl Faults {
         text: &str,
         holds: impl Fn(&[ObservedRequest]) -> bool,
     ) -> Vec<ObservedRequest> {
-        let mut seen = self.shared.seen.subscribe();
-        let found = timeout(patience, seen.wait_for(|seen| holds(seen))).await;
+        let mut requests = self.shared.requests.subscribe();
+        let found = timeout(patience, requests.wait_for(|requests| holds(requests))).await;
         let Ok(found) = found else {
             panic!("waited in vain for {text} among {:#?}", self.requests());
         };
@@ -267,24 +267,24 @@ impl Server {
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Result<Answered, Error> {
-        let mut seen = ObservedRequest::new(&request);
-        let answer = self.shared.script.lock().unwrap().next(&seen);
-        seen.injected = answer.is_some();
-        let watches = seen.verb == Verb::Watch;
+        let mut observed = ObservedRequest::new(&request);
+        let answer = self.shared.script.lock().unwrap().next(&observed);
+        observed.injected = answer.is_some();
+        let watches = observed.verb == Verb::Watch;
         let mut end = None;
         let mut cut = None;
         match answer {
             None => {}
-            Some(Answer::Status(status)) => return Ok(self.instead(seen, &status)),
+            Some(Answer::Status(status)) => return Ok(self.instead(observed, &status)),
             Some(Answer::Lost(status)) => {
-                seen.carried_out = self.forward(request).await?.status().is_success();
-                return Ok(self.instead(seen, &status));
+                observed.carried_out = self.forward(request).await?.status().is_success();
+                return Ok(self.instead(observed, &status));
             }
             Some(Answer::HangUp { carried_out }) => {
                 if carried_out {
-                    seen.carried_out = self.forward(request).await?.status().is_success();
+                    observed.carried_out = self.forward(request).await?.status().is_success();
                 }
-                self.note(seen);
+                self.note(observed);
                 return Err("hung up".into());
             }
             Some(Answer::Held(gate)) => gate.pass().await,
@@ -295,10 +295,10 @@ impl Server {
         // missed.
         let ends = self.shared.ends.subscribe();
         let answer = self.forward(request).await?;
-        seen.status = answer.status().as_u16();
-        seen.carried_out = answer.status().is_success();
-        let path = seen.path.clone();
-        self.note(seen);
+        observed.status = answer.status().as_u16();
+        observed.carried_out = answer.status().is_success();
+        let path = observed.path.clone();
+        self.note(observed);
         let (head, body) = answer.into_parts();
         let body = body.map_err(Error::from);
         let body = match cut {
@@ -320,14 +320,14 @@ impl Server {
         Ok(answer)
     }
 
-    fn instead(&self, mut seen: ObservedRequest, status: &Status) -> Answered {
-        seen.status = status.code();
-        self.note(seen);
+    fn instead(&self, mut observed: ObservedRequest, status: &Status) -> Answered {
+        observed.status = status.code();
+        self.note(observed);
         status.answer()
     }
 
-    fn note(&self, seen: ObservedRequest) {
-        self.shared.seen.send_modify(|all| all.push(seen));
+    fn note(&self, observed: ObservedRequest) {
+        self.shared.requests.send_modify(|all| all.push(observed));
     }
 }
 

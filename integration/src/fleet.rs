@@ -134,7 +134,7 @@ impl<'a> Fleet<'a> {
     /// Waits until the deployment's status is current and a predicate holds, and returns the
     /// deployment.
     pub async fn becomes(&self, name: &str, text: &str, holds: impl Fn(&Value) -> bool) -> Value {
-        let asked = Instant::now();
+        let start = Instant::now();
         let entry = Self::kind("SiteDeployment", name);
         loop {
             let live = self.ns.live(&entry).await;
@@ -142,7 +142,7 @@ impl<'a> Fleet<'a> {
             if is_current && holds(&live) {
                 return live;
             }
-            if asked.elapsed() > TIMEOUT {
+            if start.elapsed() > TIMEOUT {
                 let yaml = serde_saphyr::to_string(&live).unwrap();
                 panic!("SiteDeployment {name} was to be {text}, and is\n{yaml}");
             }

@@ -264,12 +264,12 @@ impl TestNamespace {
         text: &str,
         predicate: impl Fn(&Value) -> bool,
     ) -> Value {
-        let asked = Instant::now();
+        let start = Instant::now();
         loop {
             let object = self.get(entry).await;
             match object {
                 Some(object) if predicate(&object) => return object,
-                object if asked.elapsed() > TIMEOUT => {
+                object if start.elapsed() > TIMEOUT => {
                     let yaml = serde_saphyr::to_string(&object).unwrap();
                     panic!(
                         "{} {} was to become {text}, and is\n{yaml}",
@@ -304,11 +304,11 @@ impl TestNamespace {
     /// Waits for an event of this type and message in the namespace of the test, or in `default`
     /// for cluster-scoped revisions.
     pub async fn has_event(&self, type_: &str, text: &str) {
-        let place = match self.scope {
+        let namespace = match self.scope {
             Scope::Namespaced => self.name(),
             Scope::Cluster => "default",
         };
-        let like = object("v1", "Event", "").within(place).manifest;
+        let like = object("v1", "Event", "").within(namespace).manifest;
         let wanted = format!("the event {text:?}");
         self.eventually(&wanted, async || {
             let events = self.cluster.list(&like, "").await;
@@ -366,8 +366,8 @@ impl TestNamespace {
 
     /// Fails if a predicate ceases to hold within this time. For changes that must *not* happen.
     pub async fn stays(&self, time: Duration, text: &str, holds: impl AsyncFn() -> bool) {
-        let asked = Instant::now();
-        while asked.elapsed() < time {
+        let start = Instant::now();
+        while start.elapsed() < time {
             assert!(holds().await, "this was to stay, and did not: {text}");
             sleep(INTERVAL).await;
         }
@@ -383,13 +383,13 @@ impl TestNamespace {
 impl Patient<'_> {
     /// Waits until a revision satisfies all conditions at the same time, and returns it.
     pub async fn reaches(&self, name: &str, wanted: &[Expectation<'_>]) -> Revision {
-        let asked = Instant::now();
+        let start = Instant::now();
         loop {
             let revision = self.namespace.read_set(name).await;
             if revision.has(wanted) {
                 return revision;
             }
-            if asked.elapsed() > self.patience {
+            if start.elapsed() > self.patience {
                 revision.assert(wanted);
             }
             sleep(INTERVAL).await;
@@ -398,10 +398,10 @@ impl Patient<'_> {
 
     /// Waits until a predicate holds.
     pub async fn eventually(&self, text: &str, holds: impl AsyncFn() -> bool) {
-        let asked = Instant::now();
+        let start = Instant::now();
         while !holds().await {
             assert!(
-                asked.elapsed() <= self.patience,
+                start.elapsed() <= self.patience,
                 "waited in vain for {text}"
             );
             sleep(INTERVAL).await;

@@ -190,15 +190,15 @@ impl Page {
         if block.norun.is_some() {
             return;
         }
-        let place = format!("{}:{}", self.name, block.line);
+        let location = format!("{}:{}", self.name, block.line);
         let text = self.in_test(&block.text);
         match &*block.language {
             "sh" => {
-                self.command(&place, &text);
+                self.command(&location, &text);
             }
             "console" => {
                 for (command, expected) in commands(&text) {
-                    self.compare(&place, &command, &expected).await;
+                    self.compare(&location, &command, &expected).await;
                 }
             }
             "yaml" => {
@@ -208,7 +208,7 @@ impl Page {
                 let file = named.unwrap_or(".block.yaml");
                 fs::write(self.folder().join(file), &text).unwrap();
                 if named.is_none() {
-                    self.command(&place, "kubectl apply -f .block.yaml");
+                    self.command(&location, "kubectl apply -f .block.yaml");
                 }
             }
             _ => {}
@@ -216,12 +216,12 @@ impl Page {
     }
 
     /// Runs a command, and compares its output. A command that only reads is repeated.
-    async fn compare(&self, place: &str, command: &str, expected: &[String]) {
-        let asked = Instant::now();
+    async fn compare(&self, location: &str, command: &str, expected: &[String]) {
+        let start = Instant::now();
         let unseen = Regex::new(UNSEEN).unwrap();
         let expected: Vec<_> = expected.iter().map(|line| self.masked(line)).collect();
         loop {
-            let printed = self.command(place, command);
+            let printed = self.command(location, command);
             let printed = printed.lines().map(|line| self.masked(line));
             let printed: Vec<_> = printed.filter(|line| !unseen.is_match(line)).collect();
             if expected.is_empty() || is_same(&printed, &expected) {
@@ -229,8 +229,8 @@ impl Page {
             }
             let may_change = READERS.iter().any(|reader| command.starts_with(reader));
             assert!(
-                may_change && asked.elapsed() < TIMEOUT,
-                "{place}: the page shows for `{command}`\n{}\nand it prints\n{}",
+                may_change && start.elapsed() < TIMEOUT,
+                "{location}: the page shows for `{command}`\n{}\nand it prints\n{}",
                 expected.join("\n"),
                 printed.join("\n")
             );
@@ -239,10 +239,10 @@ impl Page {
     }
 
     /// Runs a script, which must succeed, and returns its output and its errors.
-    fn command(&self, place: &str, script: &str) -> String {
+    fn command(&self, location: &str, script: &str) -> String {
         let output = self.output(script);
         let printed = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success(), "{place}: {script}\n{printed}");
+        assert!(output.status.success(), "{location}: {script}\n{printed}");
         printed
     }
 

@@ -90,14 +90,14 @@ impl Program {
         env: &Variables,
     ) -> Result<Self, String> {
         let program = Self::spawn(log, args, env);
-        let asked = Instant::now();
+        let start = Instant::now();
         loop {
             if program.answers(path) {
                 return Ok(program);
             }
             let problem = match program.exited() {
                 Some(status) => format!("it has ended while starting ({status})"),
-                None if asked.elapsed() > TIMEOUT => format!("{path} does not answer well"),
+                None if start.elapsed() > TIMEOUT => format!("{path} does not answer well"),
                 None => {
                     sleep(Duration::from_millis(10));
                     continue;
@@ -193,13 +193,13 @@ impl Program {
     #[must_use]
     pub fn terminate(self) -> ExitStatus {
         self.signal(Signal::TERM);
-        let asked = Instant::now();
+        let start = Instant::now();
         loop {
             if let Some(status) = self.exited() {
                 return status;
             }
             assert!(
-                asked.elapsed() < TIMEOUT,
+                start.elapsed() < TIMEOUT,
                 "the program with the log {} does not end on SIGTERM",
                 self.log.path().display()
             );

@@ -92,7 +92,7 @@ impl Proxy {
         let started = network().spawn(async move {
             let (port, address) = reserve()?;
             let (switch, turns) = watch::channel(Switch::default());
-            let (facts, seen) = watch::channel(Facts::default());
+            let (facts, receiver) = watch::channel(Facts::default());
             let listener = Listener {
                 address,
                 upstream,
@@ -106,7 +106,7 @@ impl Proxy {
             io::Result::Ok(Self {
                 address,
                 switch: std::sync::Arc::new(switch),
-                facts: seen,
+                facts: receiver,
             })
         });
         let started = started.await.unwrap();

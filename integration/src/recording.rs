@@ -109,7 +109,7 @@ impl Recording {
                 .map(|(name, object)| (name.clone(), version(object)))
                 .collect()
         };
-        let asked = Instant::now();
+        let start = Instant::now();
         loop {
             let listed = self.cluster.list(&self.like, &self.labels).await;
             let listed: State = listed.into_iter().map(named).collect();
@@ -122,7 +122,7 @@ impl Recording {
                 return recorded;
             }
             assert!(!self.task.is_finished(), "the recording has ended");
-            assert!(asked.elapsed() <= TIMEOUT, "the recording lags behind");
+            assert!(start.elapsed() <= TIMEOUT, "the recording lags behind");
             sleep(Duration::from_millis(20)).await;
         }
     }

@@ -53,7 +53,7 @@ impl<'a> SetBuilder<'a> {
     ) -> Self {
         let objects = objects
             .into_iter()
-            .map(|entry| self.namespace.place(entry).into_json());
+            .map(|entry| self.namespace.with_namespace(entry).into_json());
         let mut phase = json!({ "name": name, "objects": objects.collect::<Vec<_>>() });
         if !slices.is_empty() {
             let slices = slices.iter().map(|slice| self.namespace.set_name(slice));
@@ -186,7 +186,7 @@ impl TestNamespace {
     pub async fn create_slice(&self, name: &str, objects: impl IntoIterator<Item = Entry>) {
         let objects = objects
             .into_iter()
-            .map(|entry| self.place(entry).into_json());
+            .map(|entry| self.with_namespace(entry).into_json());
         let mut slice = self.slice_ref(name);
         slice["objects"] = objects.collect::<Vec<_>>().into();
         self.cluster().create(&slice).await.unwrap();
@@ -225,7 +225,7 @@ impl TestNamespace {
 
     /// Puts an entry into the test's namespace, unless the entry names one or its kind has none. A
     /// namespaced revision sets the namespace of its objects itself, so nothing changes there.
-    pub(crate) fn place(&self, entry: Entry) -> Entry {
+    pub(crate) fn with_namespace(&self, entry: Entry) -> Entry {
         match self.scope() {
             Scope::Namespaced => entry,
             Scope::Cluster => self.here(entry),

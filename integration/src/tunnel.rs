@@ -31,8 +31,8 @@ pub struct TunnelRequest {
 impl Tunnel {
     /// Starts a proxy that connects every name to this server.
     pub async fn start(server: SocketAddr) -> Self {
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let noted = asked.clone();
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let noted = requests.clone();
         let started = network().spawn(async move {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
             let address = listener.local_addr().unwrap();
@@ -47,7 +47,7 @@ impl Tunnel {
         let (address, listener) = started.await.unwrap();
         Self {
             address,
-            requests: asked,
+            requests: requests,
             listener,
         }
     }
@@ -61,8 +61,8 @@ impl Tunnel {
     /// Returns the requests so far.
     #[must_use]
     pub fn requests(&self) -> Vec<TunnelRequest> {
-        let asked = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.clone()
+        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.clone()
     }
 }
 
@@ -98,14 +98,14 @@ async fn relay(
         name.eq_ignore_ascii_case("Proxy-Authorization")
             .then(|| value.trim().to_owned())
     });
-    let asked = TunnelRequest {
+    let request = TunnelRequest {
         target: target.split(' ').next().unwrap_or_default().to_owned(),
         authorization,
     };
     noted
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
-        .push(asked);
+        .push(request);
     let mut server = TcpStream::connect(server).await?;
     client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await?;
     copy_bidirectional(&mut client, &mut server).await?;

@@ -101,12 +101,12 @@ pub(crate) fn alarm_of_decision(
 /// The rule that the order of requests violates, if any: requests about objects of other actors, or
 /// about objects of a phase that is not reached.
 ///
-/// `seen` is the phase object at the start of a pass; `None` for a teardown.
+/// `record` is the phase object at the start of a pass; `None` for a teardown.
 pub(crate) fn alarm_of_order(
     world: &World,
     actor: usize,
     pending: &[Pending],
-    seen: Option<Record>,
+    record: Option<Record>,
     view: &View,
 ) -> Option<Alarm> {
     let is_stranger = |pending: &Pending| !world.looks_after(actor, pending.object);
@@ -119,9 +119,10 @@ pub(crate) fn alarm_of_order(
     let phase = |pending: &Pending| world.revisions[actor][pending.object].phase();
     let is_late = |pending: &Pending| phase(pending) > Some(world.delegated);
     let is_early = |pending: &Pending| phase(pending) < Some(world.delegated);
-    let is_out_of_order = match seen {
-        Some(seen) => {
-            let passed = seen.life == Life::Alive && seen.status.reported == Reported::Available;
+    let is_out_of_order = match record {
+        Some(record) => {
+            let passed =
+                record.life == Life::Alive && record.status.reported == Reported::Available;
             !passed && pending.iter().any(is_late)
         }
         None => view[World::phase_of(actor)].exists() && pending.iter().any(is_early),

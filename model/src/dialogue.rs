@@ -173,9 +173,10 @@ impl Dialogues {
         prepared.siblings.see(start.view);
         let observe = |at: Position| {
             let object = object_of(&prepared.desired(at).key).expect("objects of the world");
-            let (seen, settled) = start.seen[object];
+            let (observed, settled) = start.observed[object];
             let live =
-                seen.and_then(|id| self.contents.object(id))
+                observed
+                    .and_then(|id| self.contents.object(id))
                     .map_or(Live::Uncached, |live| {
                         let mut live = live.clone();
                         owners::decode(&mut live);
@@ -410,8 +411,9 @@ impl Dialogues {
                 alarm =
                     alarm_of_decision(&self.world, prepared.siblings.number, &talk.pending, &view);
                 let is_pass = matches!(talk.progress, Progress::Pass(_));
-                let seen = is_pass.then_some(prepared.case.phase);
-                let order = alarm_of_order(&self.world, prepared.set, &talk.pending, seen, &view);
+                let own_phase = is_pass.then_some(prepared.case.phase);
+                let order =
+                    alarm_of_order(&self.world, prepared.set, &talk.pending, own_phase, &view);
                 alarm = alarm.or(order);
             }
         }

@@ -15,20 +15,21 @@ use crate::world::EngineFault;
 pub fn request(sabotage: EngineFault, request: Request, live: Option<&Value>) -> Request {
     let version = live.map_or("", |live| metadata(live, "resourceVersion"));
     match (sabotage, request) {
-        (EngineFault::UnboundDelete, Request::Delete(mut seen)) => {
-            version.clone_into(&mut seen.resource_version);
-            Request::Delete(seen)
+        (EngineFault::UnboundDelete, Request::Delete(mut precondition)) => {
+            version.clone_into(&mut precondition.resource_version);
+            Request::Delete(precondition)
         }
-        (EngineFault::UnboundDelete, Request::DeleteForRecreation(mut seen)) => {
-            version.clone_into(&mut seen.resource_version);
-            Request::DeleteForRecreation(seen)
+        (EngineFault::UnboundDelete, Request::DeleteForRecreation(mut precondition)) => {
+            version.clone_into(&mut precondition.resource_version);
+            Request::DeleteForRecreation(precondition)
         }
         (EngineFault::DeletesShared, Request::Release { live, .. }) => Request::Delete(live),
-        (EngineFault::DeletesKept, Request::Release { live: seen, .. })
-            if live.is_some_and(|live| is_kept([live])) =>
-        {
-            Request::Delete(seen)
-        }
+        (
+            EngineFault::DeletesKept,
+            Request::Release {
+                live: precondition, ..
+            },
+        ) if live.is_some_and(|live| is_kept([live])) => Request::Delete(precondition),
         (EngineFault::UnboundApply, Request::Apply(mut body)) => {
             if let Some(metadata) = body["metadata"].as_object_mut() {
                 metadata.remove("resourceVersion");

@@ -100,7 +100,7 @@ fn act(system: &System, state: &State, action: Action) -> String {
     let object = |index: u8| NAMES[usize::from(index)];
     match action {
         Action::Create(index) => format!("user creates {}", name(index)),
-        Action::Wish(index, wish) => format!("user sets {} to {wish:?}", name(index)),
+        Action::SetState(index, requested) => format!("user sets {} to {requested:?}", name(index)),
         Action::Delete(index) | Action::RemovePhase(index) => {
             format!("user deletes {}", name(index))
         }

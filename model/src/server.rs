@@ -64,8 +64,14 @@ pub fn serve(
         (Request::Create(body), live) => apply(key, live, body, false, next),
         (Request::Apply(body), live) => apply(key, live, body, true, next),
         (_, None) => (Change::None, Answer::NotFound),
-        (Request::Migrate { live: seen, former }, Some(live)) => {
-            let entries = migrated(live, former).filter(|_| is_as_seen(live, seen));
+        (
+            Request::Migrate {
+                live: precondition,
+                former,
+            },
+            Some(live),
+        ) => {
+            let entries = migrated(live, former).filter(|_| is_as_seen(live, precondition));
             let mut object = live.clone();
             if let Some(entries) = entries {
                 object["metadata"]["managedFields"] = entries.into();
@@ -81,11 +87,13 @@ pub fn serve(
             put(live, object, next)
         }
         (
-            Request::Release { live: seen, .. }
-            | Request::Delete(seen)
-            | Request::DeleteForRecreation(seen),
+            Request::Release {
+                live: precondition, ..
+            }
+            | Request::Delete(precondition)
+            | Request::DeleteForRecreation(precondition),
             Some(live),
-        ) if !is_as_seen(live, seen) => (Change::None, Answer::Conflict),
+        ) if !is_as_seen(live, precondition) => (Change::None, Answer::Conflict),
         (
             Request::Release {
                 owner_uid, left, ..
@@ -209,8 +217,9 @@ fn read(live: Option<&Value>) -> Answer {
     live.cloned().map_or(Answer::NotFound, Answer::Object)
 }
 
-fn is_as_seen(live: &Value, seen: &Precondition) -> bool {
-    metadata(live, "resourceVersion") == seen.resource_version && metadata(live, "uid") == seen.uid
+fn is_as_seen(live: &Value, precondition: &Precondition) -> bool {
+    metadata(live, "resourceVersion") == precondition.resource_version
+        && metadata(live, "uid") == precondition.uid
 }
 
 /// Stores an object if it differs from the present one.
@@ -422,14 +431,14 @@ fn set_managers(object: &mut Value, managers: Vec<Value>) {
 }
 
 fn decoded(answer: Answer) -> Answer {
-    let seen = |mut object: Value| {
+    let as_read = |mut object: Value| {
         owners::decode(&mut object);
         object
     };
     match answer {
-        Answer::Object(object) => Answer::Object(seen(object)),
-        Answer::Created(object) => Answer::Created(seen(object)),
-        Answer::Merged(object) => Answer::Merged(seen(object)),
+        Answer::Object(object) => Answer::Object(as_read(object)),
+        Answer::Created(object) => Answer::Created(as_read(object)),
+        Answer::Merged(object) => Answer::Merged(as_read(object)),
         answer => answer,
     }
 }

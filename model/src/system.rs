@@ -26,7 +26,7 @@ use crate::{
 
 pub use foreign::ForeignAction;
 
-use facts::{can_start, gone, is_busy, is_write, number, view, wish_of_phase};
+use facts::{can_start, gone, is_busy, is_write, number, requested_of_phase, view};
 
 /// An event. Numbers are indexes of actors, objects and requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub enum Action {
     /// The user creates a revision.
     Create(u8),
     /// The user sets the life cycle state of a revision.
-    Wish(u8, RequestedState),
+    SetState(u8, RequestedState),
     /// The user deletes a revision.
     Delete(u8),
     /// The user changes the content of an object.
@@ -198,7 +198,9 @@ impl System {
         let mut state = *before;
         match action {
             Action::Create(index) => state.sets[usize::from(index)].record.life = Life::Alive,
-            Action::Wish(index, wish) => state.sets[usize::from(index)].requested = wish,
+            Action::SetState(index, requested) => {
+                state.sets[usize::from(index)].requested = requested
+            }
             Action::Delete(index) => state.sets[usize::from(index)].record.life = Life::Deleting,
             Action::Edit(index) | Action::Remove(index) | Action::Hold(index) => {
                 state.edits -= 1;
@@ -326,13 +328,13 @@ impl System {
 
     /// Removes the fingerprints of an object that the cache does not contain.
     fn forget_unseen(&self, state: &mut State, index: usize) {
-        if self.seen(state, index).is_none() {
+        if self.observed(state, index).is_none() {
             state.objects[index].settled = 0;
         }
     }
 
     /// The state of an object in the cache.
-    fn seen(&self, state: &State, index: usize) -> Option<ContentId> {
+    fn observed(&self, state: &State, index: usize) -> Option<ContentId> {
         let object = state.objects[index];
         let content = match object.cached {
             Cached::Current => object.content,
@@ -358,18 +360,18 @@ impl System {
             }
             return;
         }
-        let (number, wish) = if World::is_phase(index) {
-            (set.record.number, wish_of_phase(set.record))
+        let (number, requested) = if World::is_phase(index) {
+            (set.record.number, requested_of_phase(set.record))
         } else {
             let number = number(state, index).unwrap_or(set.record.number);
             (number, set.requested)
         };
         state.sets[index].record.number = number;
-        let mut seen = [(None, 0); OBJECTS];
+        let mut observed = [(None, 0); OBJECTS];
         let mut current = 0;
-        for (object, entry) in seen.iter_mut().enumerate() {
+        for (object, entry) in observed.iter_mut().enumerate() {
             let memory = state.objects[object];
-            *entry = (self.seen(state, object), memory.settled);
+            *entry = (self.observed(state, object), memory.settled);
             if !self.world.looks_after(index, object) {
                 // The engine never asks about the object.
                 *entry = (None, 0);
@@ -380,10 +382,10 @@ impl System {
         let start = Start {
             set: index,
             number,
-            requested: wish,
+            requested,
             is_teardown,
             reported: set.record.status.controls & self.world.recreated(index),
-            seen,
+            observed,
             view: view(state, index),
         };
         let (talk, alarm) = self.dialogues.start(&start);
@@ -405,7 +407,7 @@ impl System {
             which,
             live: state.objects[object].content,
             is_current: set.current & bit(object) != 0,
-            is_known: self.seen(state, object).is_some(),
+            is_known: self.observed(state, object).is_some(),
             outcome: fate,
             view: view(state, index),
             is_archived: set.record.status.archived,
@@ -466,7 +468,7 @@ impl System {
         (state.sets[index].dialogue, state.sets[index].current) = (0, 0);
         if let Ending::Pass { learned, .. } = &ending {
             for (object, learned) in learned.iter().enumerate() {
-                if *learned != 0 && self.seen(state, object).is_some() {
+                if *learned != 0 && self.observed(state, object).is_some() {
                     state.objects[object].settled = *learned;
                 }
             }

@@ -26,7 +26,7 @@ pub(crate) mod undo;
 
 use baton_engine::{Gvk, ObjectKey};
 use baton_kubernetes::path;
-use baton_view::object::{place, text_at};
+use baton_view::object::{namespaced_name, text_at};
 use serde_json::{Value, json};
 
 use crate::{connect::Cluster, error::Error, pack::source_location::SourceLocation};
@@ -48,8 +48,8 @@ pub(crate) struct ObjectToAdopt {
 
 impl ObjectToAdopt {
     /// A member from a manifest; missing fields are an error.
-    pub(crate) fn of_manifest(place: SourceLocation, manifest: Value) -> Result<Self, String> {
-        let member = Self::named(place, &manifest);
+    pub(crate) fn of_manifest(location: SourceLocation, manifest: Value) -> Result<Self, String> {
+        let member = Self::named(location, &manifest);
         let Gvk { version, kind, .. } = &member.gvk;
         if version.is_empty() || kind.is_empty() || member.name.is_empty() {
             return Err(format!(
@@ -65,7 +65,7 @@ impl ObjectToAdopt {
 
     /// A member that a record names without its content.
     pub(crate) fn referred(
-        place: SourceLocation,
+        location: SourceLocation,
         gvk: &Gvk,
         namespace: &str,
         name: &str,
@@ -74,7 +74,7 @@ impl ObjectToAdopt {
             "apiVersion": gvk.api_version(), "kind": gvk.kind,
             "metadata": {"namespace": namespace, "name": name},
         });
-        let member = Self::of_manifest(place, object)?;
+        let member = Self::of_manifest(location, object)?;
         Ok(Self {
             wanted: None,
             ..member
@@ -82,8 +82,8 @@ impl ObjectToAdopt {
     }
 
     /// A member that was read from the server.
-    pub(crate) fn of_live(place: SourceLocation, live: Value) -> Self {
-        let member = Self::named(place, &live);
+    pub(crate) fn of_live(location: SourceLocation, live: Value) -> Self {
+        let member = Self::named(location, &live);
         Self {
             live: Some(live),
             ..member
@@ -91,7 +91,7 @@ impl ObjectToAdopt {
     }
 
     fn named(at: SourceLocation, object: &Value) -> Self {
-        let (namespace, name) = place(object);
+        let (namespace, name) = namespaced_name(object);
         Self {
             location: at,
             gvk: Gvk::new(text_at(object, "/apiVersion"), text_at(object, "/kind")),

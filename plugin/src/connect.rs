@@ -17,7 +17,7 @@ use baton_terminal::{
     connection::{CONNECT_TIMEOUT, server_url},
     error::{is_absent, is_not_served},
     kubeconfig::{ConnectionArgs, load_client_config},
-    proxy::shown,
+    proxy::without_credentials,
 };
 use baton_view::{
     chain::kind::ChainKind,
@@ -73,7 +73,10 @@ pub(crate) async fn connect(
     let namespace = namespace.map_or_else(|| config.default_namespace.clone(), str::to_owned);
     let mut server = server_url(&config.cluster_url);
     if let Some(proxy) = &config.proxy_url {
-        server = format!("{server} (through the proxy {})", shown(proxy));
+        server = format!(
+            "{server} (through the proxy {})",
+            without_credentials(proxy)
+        );
     }
     let client = Client::try_from(config).map_err(|source| Error::Client {
         server: server.clone(),

@@ -72,10 +72,10 @@ pub(crate) fn kinds(
 ) -> Vec<Served> {
     let mut served = Vec::new();
     for group in core.items.iter().chain(&groups.items) {
-        let mut seen = BTreeSet::new();
+        let mut plurals = BTreeSet::new();
         // The versions are in the order of preference.
         let of_group = of_group(group, warnings).into_iter();
-        served.extend(of_group.filter(|kind| seen.insert(kind.resource.plural.clone())));
+        served.extend(of_group.filter(|kind| plurals.insert(kind.resource.plural.clone())));
     }
     served
 }

@@ -183,8 +183,9 @@ impl AgentPhases {
         };
         let origin = Origin::read(&record)?;
         let ask = |record: &PhaseRecord| {
-            let place = origin.queue_position();
-            let terms = |_: &_| place.map_or_else(Terms::default, |place| place.terms().clone());
+            let position = origin.queue_position();
+            let terms =
+                |_: &_| position.map_or_else(Terms::default, |position| position.terms().clone());
             gate::ask(&self.observed, record, terms, times)
         };
         gate::pass(record, ask, self).await
@@ -294,48 +295,48 @@ mod tests {
     #[tokio::test]
     async fn no_object_is_written_before_the_start_of_a_phase_is_on_disk() {
         let directory = tempfile::tempdir().unwrap();
-        let place = directory.path().join("state");
-        let file = StateFile::new(&place, "edge").unwrap();
+        let path = directory.path().join("state");
+        let file = StateFile::new(&path, "edge").unwrap();
         let agent = agent(&file);
-        agent.mirrors.take([Change::There(mirror(1, true))]);
+        agent.mirrors.process([Change::There(mirror(1, true))]);
         let gate = || agent.gate(agent.observed.phases.all().remove(0));
-        fs::remove_dir_all(&place).unwrap();
+        fs::remove_dir_all(&path).unwrap();
         assert!(gate().await.is_err());
         assert!(gate().await.is_err(), "it is not saved yet");
-        fs::create_dir(&place).unwrap();
+        fs::create_dir(&path).unwrap();
         assert!(is_open(gate().await));
         let saved = file.load().unwrap().unwrap();
         assert!(saved[0].noted.is_some());
         // The second pass does not write to the disk either.
-        fs::remove_dir_all(&place).unwrap();
+        fs::remove_dir_all(&path).unwrap();
         assert!(is_open(gate().await));
     }
 
     #[tokio::test]
     async fn no_workload_stops_before_the_start_of_a_phase_is_on_disk() {
         let directory = tempfile::tempdir().unwrap();
-        let place = directory.path().join("state");
-        let file = StateFile::new(&place, "edge").unwrap();
+        let path = directory.path().join("state");
+        let file = StateFile::new(&path, "edge").unwrap();
         let agent = agent(&file);
         let phase = |number: i64| {
             let mut phases = agent.observed.phases.all().into_iter();
             phases.find(|it| it.revision_number() == number).unwrap()
         };
-        agent.mirrors.take([Change::There(mirror(1, true))]);
+        agent.mirrors.process([Change::There(mirror(1, true))]);
         assert!(is_open(agent.gate(phase(1)).await));
         let mut available = phase(1).status().unwrap();
         let mut conditions = available.conditions.iter_mut();
         let condition = conditions.find(|it| it.type_ == AVAILABLE).unwrap();
         condition.status = "True".to_owned();
         agent.note(&phase(1), &available).unwrap();
-        agent.mirrors.take([Change::There(mirror(2, true))]);
+        agent.mirrors.process([Change::There(mirror(2, true))]);
         let Gated::Open(_, SitePass::Trial(accepted)) = agent.gate(phase(2)).await.unwrap() else {
             panic!("it is not checked");
         };
-        fs::remove_dir_all(&place).unwrap();
+        fs::remove_dir_all(&path).unwrap();
         assert!(agent.note(&phase(2), &accepted).unwrap());
         assert!(agent.gate(phase(1)).await.is_err());
-        fs::create_dir(&place).unwrap();
+        fs::create_dir(&path).unwrap();
         let Gated::Open(_, site) = agent.gate(phase(1)).await.unwrap() else {
             panic!("it is held");
         };

@@ -44,7 +44,7 @@ pub(crate) async fn follow(
             let is_whole = together
                 .iter()
                 .any(|change| matches!(change, Change::All { .. }));
-            mirrors.take(together);
+            mirrors.process(together);
             if is_whole {
                 listed();
             }
@@ -72,7 +72,7 @@ async fn watch(
     let mut list = Vec::new();
     let mut failure = String::new();
     run(hub, spec, |event| {
-        match fold.take(&event) {
+        match fold.process(&event) {
             Step::Begin => list.clear(),
             Step::Upsert {
                 object, is_listed, ..

@@ -35,18 +35,20 @@ const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Writes the heartbeat in the period that the hub sets, to the status of the object that the hub
 /// has made for it. Never returns.
 pub(crate) async fn run(hub: Api, site: kube::Client, mirrors: Arc<Mirrors>, clock: Clock) {
-    let mut seen = mirrors.heartbeat();
+    let mut heartbeats = mirrors.heartbeat();
     let mut failures = 0;
     loop {
-        let Some(object) = seen.borrow_and_update().clone() else {
+        let Some(object) = heartbeats.borrow_and_update().clone() else {
             // The sender exists as long as `mirrors`.
-            if timeout(TIMEOUT, seen.changed()).await.is_err() && *mirrors.is_connected().borrow() {
+            if timeout(TIMEOUT, heartbeats.changed()).await.is_err()
+                && *mirrors.is_connected().borrow()
+            {
                 warn!(
                     cluster = mirrors.cluster(),
                     "the hub has no heartbeat object for the agent; is there a Cluster of this name on the hub, with \
                      connection Pull?"
                 );
-                let _ = seen.changed().await;
+                let _ = heartbeats.changed().await;
             }
             continue;
         };
@@ -61,7 +63,7 @@ pub(crate) async fn run(hub: Api, site: kube::Client, mirrors: Arc<Mirrors>, clo
                 mirrors.reported(written);
                 tokio::select! {
                     () = sleep_until(next) => {}
-                    () = asked_again(&mut seen, &object) => {}
+                    () = asked_again(&mut heartbeats, &object) => {}
                 }
             }
             Err(error) => {
@@ -79,9 +81,9 @@ pub(crate) async fn run(hub: Api, site: kube::Client, mirrors: Arc<Mirrors>, clo
 
 /// Resolves when the heartbeat object or its period has changed. The agent's own writes arrive as
 /// changes, too.
-async fn asked_again(seen: &mut ObservedHeartbeat, object: &PhaseRecord) {
-    while seen.changed().await.is_ok() {
-        let is_same = seen
+async fn asked_again(heartbeats: &mut ObservedHeartbeat, object: &PhaseRecord) {
+    while heartbeats.changed().await.is_ok() {
+        let is_same = heartbeats
             .borrow_and_update()
             .as_ref()
             .is_some_and(|now| now.uid == object.uid && period(now) == period(object));

@@ -222,7 +222,7 @@ impl Mirrors {
 
     /// Applies changes in the agent's namespace, and wakes the phases. The newest phase is woken first, so that nothing
     /// is written for a phase that a newer one replaces.
-    pub(crate) fn take(&self, changes: impl IntoIterator<Item = Change>) {
+    pub(crate) fn process(&self, changes: impl IntoIterator<Item = Change>) {
         let was_closing = self.is_closing();
         let mut wakes = self.apply_changes(changes);
         wakes.extend(self.waiting());
@@ -543,10 +543,10 @@ pub(super) mod tests {
         metadata["annotations"] = json!({ANNOTATION_SITE: entry.to_string()});
         let phase = json!({"metadata": metadata, "spec": {"revision": number, "objects": []}});
         let phase = Record::read(PhaseKind(ObjectSet), &phase.to_string()).unwrap();
-        let place = QueuePosition::of(&phase, Terms::default(), false);
+        let position = QueuePosition::of(&phase, Terms::default(), false);
         let origin = Origin::of(&phase, has_revision.then_some(&set), &[], Reach::default());
         let key = mirror::key("edge", &phase);
-        let mut object = mirror::manifest(&key, &phase, &origin.in_place(place)).unwrap();
+        let mut object = mirror::manifest(&key, &phase, &origin.with_position(position)).unwrap();
         object["metadata"]["uid"] = format!("m{number}").into();
         object["metadata"]["resourceVersion"] = if has_revision { "2" } else { "3" }.into();
         Record::read(mirror::KIND, &object.to_string()).unwrap()
@@ -555,7 +555,7 @@ pub(super) mod tests {
     /// Two phases that have begun, and counts of their wakes.
     fn begun() -> (Mirrors, Arc<Mutex<BTreeMap<String, u32>>>) {
         let mirrors = Mirrors::new("edge", Arc::default());
-        mirrors.take([1, 2].map(|number| Change::There(mirror(number, true))));
+        mirrors.process([1, 2].map(|number| Change::There(mirror(number, true))));
         let condition = json!({
             "type": STARTED, "status": "True", "reason": Reason::Started.as_str(), "message": "",
             "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z",
@@ -588,11 +588,11 @@ pub(super) mod tests {
     #[test]
     fn an_older_phase_is_woken_when_the_mirror_of_a_newer_one_is_gone() {
         let (mirrors, woken) = begun();
-        mirrors.take([Change::Gone(mirror(2, true).key)]);
+        mirrors.process([Change::Gone(mirror(2, true).key)]);
         assert_eq!(*woken.lock(), both());
         // A new list without the mirror has the same effect.
         let (mirrors, woken) = begun();
-        mirrors.take([all(vec![mirror(1, true)], 9)]);
+        mirrors.process([all(vec![mirror(1, true)], 9)]);
         assert_eq!(*woken.lock(), both());
     }
 
@@ -600,7 +600,7 @@ pub(super) mod tests {
     fn a_mirror_that_became_unreadable_stays_while_it_is_listed() {
         let (mirrors, _) = begun();
         let all = mirrors.all();
-        mirrors.take([Change::All {
+        mirrors.process([Change::All {
             objects: vec![mirror(1, true)],
             listed: all.iter().map(|mirror| mirror.key.clone()).collect(),
             version: 9,
@@ -611,7 +611,7 @@ pub(super) mod tests {
     #[test]
     fn an_older_phase_is_woken_when_a_newer_one_has_another_revision() {
         let (mirrors, woken) = begun();
-        mirrors.take([Change::There(mirror(2, false))]);
+        mirrors.process([Change::There(mirror(2, false))]);
         assert_eq!(*woken.lock(), both());
     }
 
@@ -633,7 +633,7 @@ pub(super) mod tests {
             object["status"] = of_hub.clone();
             object["metadata"]["resourceVersion"] = "3".into();
             let hub = Record::read(mirror::KIND, &object.to_string()).unwrap();
-            mirrors.take([all(vec![hub], 3)]);
+            mirrors.process([all(vec![hub], 3)]);
             let noted = serde_json::from_value(noted.clone()).unwrap();
             mirrors.restore(vec![SavedMirror {
                 mirror: mirror(1, true).into(),

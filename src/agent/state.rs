@@ -336,18 +336,18 @@ mod tests {
     #[test]
     fn the_state_file_is_readable_by_its_owner_only() {
         let directory = tempfile::tempdir().unwrap();
-        let place = directory.path().join("a/state");
-        let file = StateFile::new(&place, "edge").unwrap();
+        let path = directory.path().join("a/state");
+        let file = StateFile::new(&path, "edge").unwrap();
         file.save(|| vec![mirror("a")]).unwrap();
         assert_eq!(modes(&file), (0o700, 0o600));
         // The modes that an earlier version left, and a file of an interrupted write.
         let widen =
             |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
         widen(&file.path, 0o644);
-        widen(&place, 0o755);
+        widen(&path, 0o755);
         fs::write(file.temporary_path(), "{").unwrap();
         widen(&file.temporary_path(), 0o666);
-        let file = StateFile::new(&place, "edge").unwrap();
+        let file = StateFile::new(&path, "edge").unwrap();
         assert_eq!(modes(&file), (0o700, 0o600));
         assert_eq!(names(&file), ["a"]);
         fs::write(file.temporary_path(), "{").unwrap();

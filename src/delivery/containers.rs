@@ -69,13 +69,13 @@ pub(crate) async fn losses(
     if !may_have_containers(record, phases) {
         return Ok(losses);
     }
-    let mut seen = BTreeSet::new();
+    let mut containers = BTreeSet::new();
     for older in observed.revisions.unfinished_before(record) {
-        for (place, held) in managed_containers(observed, api, home, &older).await? {
-            let there = phases.iter().filter(|phase| place_of(phase) == place);
+        for (class, held) in managed_containers(observed, api, home, &older).await? {
+            let there = phases.iter().filter(|phase| place_of(phase) == class);
             let wants = there.flat_map(|phase| &phase.objects);
             let wants = wants.map(|object| object.key.clone()).collect();
-            if seen.insert((place, held.key.clone())) {
+            if containers.insert((class, held.key.clone())) {
                 losses.extend(held.loss(&wants));
             }
         }
@@ -93,13 +93,13 @@ async fn managed_containers(
     let mut found = Vec::new();
     let revision = as_revision(record);
     for phase in observed.manifests(api, record).await? {
-        let place = delivery_class(&phase.class).to_owned();
+        let class = delivery_class(&phase.class).to_owned();
         let objects = prepare(&revision, vec![phase]).into_iter();
         for object in objects.flat_map(|phase| phase.objects) {
             let Some(container) = container(&object) else {
                 continue;
             };
-            let live = place.is_empty().then(|| live(home, &object)).flatten();
+            let live = class.is_empty().then(|| live(home, &object)).flatten();
             // A container that is missing in the cache may exist.
             let is_its = live
                 .as_ref()
@@ -110,7 +110,7 @@ async fn managed_containers(
                     key: object.key,
                     revision: record.key.name.to_string(),
                 };
-                found.push((place.clone(), held));
+                found.push((class.clone(), held));
             }
         }
     }

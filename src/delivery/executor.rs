@@ -319,10 +319,10 @@ impl<K: RecordKind> Executor<'_, K> {
         let blockers = outcome.blockers.iter().map(|(at, version)| {
             let Desired { gvk, key, .. } = at.of(phases);
             let (gvk, key) = (gvk.clone(), key.clone());
-            let seen = version
+            let last = version
                 .parse()
                 .map_or(LastObserved::Exists, LastObserved::Version);
-            (Blocker { gvk, key }, seen)
+            (Blocker { gvk, key }, last)
         });
         let missing = missing
             .into_iter()

@@ -186,11 +186,11 @@ pub(crate) fn ask(
         });
     };
     let member = &chain[own];
-    let place = entry
+    let phase_index = entry
         .phases
         .iter()
         .position(|name| is_named(phase, member, name));
-    let Some(place) = place else {
+    let Some(phase_index) = phase_index else {
         return Ok(match begun {
             PhaseStart::Yes(_) => Gate::Open(begun_pass(&old, None)),
             _ => report.refused(&format!(
@@ -201,7 +201,7 @@ pub(crate) fn ask(
     let question = Question {
         chain: &chain,
         own,
-        phase: place,
+        phase: phase_index,
         in_touch_since,
     };
     if begun == PhaseStart::Not && member.is_leaving {

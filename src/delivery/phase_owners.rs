@@ -52,11 +52,11 @@ impl PhaseOwners {
         now: Instant,
         server: OwnerServer<'_, PhaseKind>,
     ) -> Reconciled {
-        let place = |uid: &str| {
+        let stray_cluster = |uid: &str| {
             let ended = observed.ended_phases.get(uid, &observed.phases, now)?;
             Some(ended.stray_cluster(&self.owners.targets))
         };
-        if self.strays.take_away(key, place, server).await {
+        if self.strays.take_away(key, stray_cluster, server).await {
             (ReconcileOutcome::Gone, Requeue::OnEvent)
         } else {
             (ReconcileOutcome::Failed, Requeue::Backoff)

@@ -135,13 +135,13 @@ impl PhasePass<'_> {
     /// When the phase cannot be read, or its kinds cannot be observed and this failure is not to be
     /// reported yet. Errors of single objects are reported in the status.
     pub(crate) async fn roll_out(&self) -> Result<PhaseOutcome, Error> {
-        let mut seen = self.observe().await?;
-        match self.check(&seen).await? {
+        let mut observed = self.observe().await?;
+        match self.check(&observed).await? {
             PhaseDecision::Accepted(kinds) => {
-                let delivered = self.deliver(&mut seen, &kinds).await;
-                Ok(self.report(&seen, delivered))
+                let delivered = self.deliver(&mut observed, &kinds).await;
+                Ok(self.report(&observed, delivered))
             }
-            PhaseDecision::Refused(refusal) => Ok(self.report_refusal(&seen, &refusal)),
+            PhaseDecision::Refused(refusal) => Ok(self.report_refusal(&observed, &refusal)),
         }
     }
 
@@ -180,11 +180,11 @@ impl PhasePass<'_> {
     }
 
     /// Decides if any object of the phase may be delivered.
-    async fn check(&self, seen: &ObservedPhase) -> Result<PhaseDecision, Error> {
+    async fn check(&self, observed: &ObservedPhase) -> Result<PhaseDecision, Error> {
         let ParsedPhase {
             phases, problems, ..
-        } = &seen.loaded;
-        let refusal = if let Some(text) = &seen.changed {
+        } = &observed.loaded;
+        let refusal = if let Some(text) = &observed.changed {
             Refusal {
                 reason: Reason::SpecChanged,
                 text: text.clone(),
@@ -192,7 +192,7 @@ impl PhasePass<'_> {
             }
         } else if !problems.is_empty() {
             let reason = Reason::PreflightError;
-            let requeue = requeue_refused(&seen.old.conditions, reason, self.record.generation);
+            let requeue = requeue_refused(&observed.old.conditions, reason, self.record.generation);
             Refusal {
                 reason,
                 text: problems.join(", "),
@@ -214,20 +214,21 @@ impl PhasePass<'_> {
     }
 
     /// Writes the objects as far as possible; on trial, only sends dry runs.
-    async fn deliver(&self, seen: &mut ObservedPhase, kinds: &Kinds) -> Delivered {
+    async fn deliver(&self, observed: &mut ObservedPhase, kinds: &Kinds) -> Delivered {
         let (record, executor) = (self.record, self.executor());
-        let phases = std::mem::take(&mut seen.loaded.phases);
-        let (revision, set) = (&seen.loaded.revision, seen.set.as_deref());
+        let phases = std::mem::take(&mut observed.loaded.phases);
+        let (revision, set) = (&observed.loaded.revision, observed.set.as_deref());
         let stopping = Stopping {
             objects: executor.objects(kinds),
             revision,
             workloads: workloads(&phases),
         };
-        let siblings = CachedSiblings::of_phase(record, &seen.spec, set, self.observed.stores());
+        let siblings =
+            CachedSiblings::of_phase(record, &observed.spec, set, self.observed.stores());
         let mut wanted = RolloutInput {
             revision,
             phases,
-            probes: &seen.probes,
+            probes: &observed.probes,
             siblings: &siblings,
         };
         if matches!(self.site, SitePass::Trial(_)) {
@@ -237,7 +238,7 @@ impl PhasePass<'_> {
                 ask_again: None,
             };
         }
-        let previous = seen.spec.previous.iter().flatten();
+        let previous = observed.spec.previous.iter().flatten();
         let previous = previous.map(|previous| previous.name.clone());
         let by = record.key.revision("");
         let (mut outcome, affected) = executor.roll_out(&mut wanted, kinds, by, previous).await;
@@ -257,14 +258,14 @@ impl PhasePass<'_> {
     }
 
     /// The new status of the phase, and the time of its next pass.
-    fn report(&self, seen: &ObservedPhase, delivered: Delivered) -> PhaseOutcome {
+    fn report(&self, observed: &ObservedPhase, delivered: Delivered) -> PhaseOutcome {
         let Delivered {
             mut outcome,
             affected,
             ask_again,
         } = delivered;
         if let SitePass::Trial(accepted) = &self.site {
-            let place = match &outcome.result {
+            let condition = match &outcome.result {
                 PassResult::Passed => {
                     return PhaseOutcome {
                         status: ObjectSetPhaseStatus::clone(accepted),
@@ -275,12 +276,12 @@ impl PhasePass<'_> {
                 PassResult::Failed(_) => None,
                 _ => self.site.when_refused(false),
             };
-            outcome.mapped = place.into_iter().collect();
+            outcome.mapped = condition.into_iter().collect();
         }
         let kind = outcome_label(&outcome);
         let now = self.shared.clock.now();
-        let revision = &seen.loaded.revision;
-        let (status, requeue) = report_phase(&seen.old, revision, outcome, self.failures, now);
+        let revision = &observed.loaded.revision;
+        let (status, requeue) = report_phase(&observed.old, revision, outcome, self.failures, now);
         let requeue = ask_again.map_or(requeue, Requeue::After);
         PhaseOutcome {
             status,
@@ -291,12 +292,12 @@ impl PhasePass<'_> {
 
     /// The status of a phase that is refused as a whole, with the condition about the queue of its
     /// site.
-    fn report_refusal(&self, seen: &ObservedPhase, refusal: &Refusal) -> PhaseOutcome {
+    fn report_refusal(&self, observed: &ObservedPhase, refusal: &Refusal) -> PhaseOutcome {
         let now = self.shared.clock.now();
-        let mut old = seen.old.clone();
-        if let Some(place) = self.site.when_refused(!old.controller_of.is_empty()) {
+        let mut old = observed.old.clone();
+        if let Some(condition) = self.site.when_refused(!old.controller_of.is_empty()) {
             let mut conditions = Conditions::new(&old.conditions, self.record.generation, now);
-            conditions.set_place(&[place]);
+            conditions.set_place(&[condition]);
             old.conditions = conditions.into_list();
             old.stopped_for = self
                 .site
@@ -304,7 +305,7 @@ impl PhasePass<'_> {
                 .map(|demand| demand.uid.to_string());
         }
         let available = ("False", refusal.reason);
-        let revision = &seen.loaded.revision;
+        let revision = &observed.loaded.revision;
         PhaseOutcome {
             status: report_phase_unknown(&old, revision, available, &refusal.text, now),
             result: refusal.result,

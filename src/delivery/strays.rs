@@ -180,22 +180,22 @@ impl<K: RecordKind> Strays<K> {
 
     /// Deletes the strays of all owners with this key.
     ///
-    /// Returns true if none is left; the next call retries the others. `place` maps the uid of an
-    /// ended owner to the place of its strays, `server` reads the owner.
+    /// Returns true if none is left; the next call retries the others. `cluster_of` maps the uid of
+    /// an ended owner to the cluster of its strays, `server` reads the owner.
     pub(crate) async fn take_away(
         &self,
         owner: &Key<K>,
-        place: impl Fn(&str) -> Option<StrayCluster>,
+        cluster_of: impl Fn(&str) -> Option<StrayCluster>,
         server: OwnerServer<'_, K>,
     ) -> bool {
         let strays = self.0.lock().remove(owner).unwrap_or_default();
         let mut left = BTreeSet::new();
         for stray in strays {
-            let Some(place) = place(&stray.uid) else {
+            let Some(cluster) = cluster_of(&stray.uid) else {
                 continue;
             };
             let object = &stray.object;
-            match place.take_away(&stray, &server).await {
+            match cluster.take_away(&stray, &server).await {
                 Ok(DeletionOutcome::Removed) => {
                     info!(%object, %owner, "removed an object that was created after its owner had ended");
                 }

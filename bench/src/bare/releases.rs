@@ -92,7 +92,7 @@ struct ObservedApp {
 
 /// The observed state of each application. The watches end when this is dropped.
 struct AppWatches {
-    seen: watch::Receiver<BTreeMap<String, ObservedApp>>,
+    apps: watch::Receiver<BTreeMap<String, ObservedApp>>,
     task: JoinHandle<()>,
 }
 
@@ -100,7 +100,7 @@ impl AppWatches {
     fn follow(client: &Client, namespace: &Target) -> Self {
         let mut pods = Watch::<ObservedObject>::start(client, namespace.pods());
         let mut slices = Watch::<ObservedObject>::start(client, namespace.endpoint_slices());
-        let (sender, seen) = watch::channel(BTreeMap::<String, ObservedApp>::new());
+        let (sender, apps) = watch::channel(BTreeMap::<String, ObservedApp>::new());
         let task = tokio::spawn(async move {
             loop {
                 let sight = tokio::select! {
@@ -109,11 +109,11 @@ impl AppWatches {
                 };
                 let Some(sight) = sight else { return };
                 if let Some(part) = sight.object {
-                    sender.send_modify(|seen| note(seen, part));
+                    sender.send_modify(|apps| note(apps, part));
                 }
             }
         });
-        Self { seen, task }
+        Self { apps, task }
     }
 
     /// Waits until the state of an application is as wanted. Returns the time that it took, and the
@@ -125,15 +125,15 @@ impl AppWatches {
         holds: impl Fn(&ObservedApp) -> bool,
     ) -> Result<(Duration, BTreeSet<String>), Error> {
         let started = Instant::now();
-        let mut seen = self.seen.clone();
-        let waiting = seen.wait_for(|all| all.get(application).is_some_and(&holds));
+        let mut apps = self.apps.clone();
+        let waiting = apps.wait_for(|all| all.get(application).is_some_and(&holds));
         let late = || Error::Bare {
             application: application.to_owned(),
             what: what.to_owned(),
         };
         let all = timeout(TIMEOUT, waiting).await;
         let all = all.map_err(|_| late())?.map_err(|_| late())?;
-        let ready = all.get(application).map(|seen| seen.ready.clone());
+        let ready = all.get(application).map(|apps| apps.ready.clone());
         Ok((started.elapsed(), ready.unwrap_or_default()))
     }
 }
@@ -144,18 +144,18 @@ impl Drop for AppWatches {
     }
 }
 
-fn note(seen: &mut BTreeMap<String, ObservedApp>, part: ObservedObject) {
+fn note(apps: &mut BTreeMap<String, ObservedApp>, part: ObservedObject) {
     let Some(application) = part.metadata.labels.get(LABEL_APP) else {
         return;
     };
-    let seen = seen.entry(application.clone()).or_default();
+    let app = apps.entry(application.clone()).or_default();
     if let Some(addresses) = part.endpoints {
         let ready = addresses
             .iter()
             .filter(|it| it.conditions.ready == Some(true));
-        seen.addresses.insert(part.metadata.name, ready.count());
+        app.addresses.insert(part.metadata.name, ready.count());
     } else if part.status.conditions.iter().any(Condition::is_ready) {
-        seen.ready.insert(part.metadata.name);
+        app.ready.insert(part.metadata.name);
     }
 }
 
@@ -176,7 +176,7 @@ pub(crate) async fn measure(
     round: usize,
 ) -> Result<Vec<Bare>, Error> {
     let target = Target::create(client, &format!("bench-bare-{round}")).await?;
-    let place = BareNamespace {
+    let namespace = BareNamespace {
         parts: AppWatches::follow(client, &target),
         target,
     };
@@ -197,7 +197,7 @@ pub(crate) async fn measure(
             let names = names(prefix(is_lone), count);
             let server = servers.cpu();
             let started = Instant::now();
-            let rollouts = stream::iter(&names).map(|name| place.roll_out(name, &template));
+            let rollouts = stream::iter(&names).map(|name| namespace.roll_out(name, &template));
             let side_by_side = if is_lone { 1 } else { count };
             let rollouts: Vec<_> = rollouts
                 .buffer_unordered(side_by_side)
@@ -213,7 +213,7 @@ pub(crate) async fn measure(
             all.push(bare);
         }
     }
-    place.clean_up().await?;
+    namespace.clean_up().await?;
     Ok(all)
 }
 
@@ -276,7 +276,7 @@ impl BareNamespace {
                 .await?;
             let ready = self
                 .parts
-                .until(name, "pods", |seen| seen.ready.len() >= pods);
+                .until(name, "pods", |app| app.ready.len() >= pods);
             let (time, ready) = ready.await?;
             waited += time;
             let patch = json!({"metadata": {"labels": {LABEL_TRAFFIC: "enabled"}}});
@@ -284,8 +284,8 @@ impl BareNamespace {
             let patches = new.iter().map(|pod| self.merge(target.pods(), pod, &patch));
             try_join_all(patches).await?;
             labelled.extend(new);
-            let addresses = self.parts.until(name, "addresses", |seen| {
-                seen.addresses.values().sum::<usize>() >= pods
+            let addresses = self.parts.until(name, "addresses", |app| {
+                app.addresses.values().sum::<usize>() >= pods
             });
             waited += addresses.await?.0;
         }
@@ -384,7 +384,7 @@ mod tests {
 
     #[test]
     fn only_ready_pods_and_addresses_count_for_their_application() {
-        let mut seen = BTreeMap::new();
+        let mut apps = BTreeMap::new();
         let part = |name: &str, rest: &str| -> ObservedObject {
             let text = format!(
                 r#"{{"metadata": {{"name": "{name}", "labels": {{"{LABEL_APP}": "a"}}}}, {rest}}}"#
@@ -403,10 +403,10 @@ mod tests {
                 r#""endpoints": [{"conditions": {"ready": true}}, {"conditions": {"ready": false}}, {}]"#,
             ),
         ] {
-            note(&mut seen, part);
+            note(&mut apps, part);
         }
-        let seen = &seen["a"];
-        assert_eq!(seen.ready.iter().collect::<Vec<_>>(), ["two"]);
-        assert_eq!(seen.addresses["slice"], 1);
+        let app = &apps["a"];
+        assert_eq!(app.ready.iter().collect::<Vec<_>>(), ["two"]);
+        assert_eq!(app.addresses["slice"], 1);
     }
 }

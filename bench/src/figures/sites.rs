@@ -84,7 +84,7 @@ impl Sites {
     }
 
     pub(crate) fn requests_of(&self, step: &str) -> Option<&StepRequests> {
-        self.asked.iter().find(|asked| asked.step == step)
+        self.asked.iter().find(|requests| requests.step == step)
     }
 }
 
@@ -113,7 +113,7 @@ pub(crate) mod tests {
             ("objectsetphases", "GET", 5),
             ("objectsets/status", "PUT", 60),
         ]);
-        let asked = StepRequests {
+        let requests = StepRequests {
             step: AT_ONCE,
             sites: 20,
             sides: RequestCounts {
@@ -134,7 +134,7 @@ pub(crate) mod tests {
                 (IDLE, Some(25.0)),
                 (RESTART, None),
             ],
-            asked: vec![asked],
+            asked: vec![requests],
             status: 2_000,
             planned: vec![planned],
             ..Sites::new(SITES)
@@ -147,8 +147,8 @@ pub(crate) mod tests {
         assert_eq!(sites.per_site(IDLE, NONE), Some(256.0));
         assert_eq!(sites.per_site(IDLE, CONNECTED), Some(51.2));
         assert_eq!(sites.per_site(RESTART, NONE), None);
-        let asked = sites.requests_of(AT_ONCE).unwrap();
-        assert!((asked.writes_per_site() - 4.0).abs() < 1e-9);
+        let requests = sites.requests_of(AT_ONCE).unwrap();
+        assert!((requests.writes_per_site() - 4.0).abs() < 1e-9);
         assert_eq!(sites.requests_of(WAVES), None);
     }
 }

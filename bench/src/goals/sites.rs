@@ -29,9 +29,9 @@ impl Goals {
             STATUS,
             "KiB",
         );
-        for asked in ROLLOUTS.iter().filter_map(|step| sites.requests_of(step)) {
-            let figure = format!("{}: writes at the hub per site", asked.step);
-            self.at_most(&figure, Some(asked.writes_per_site()), WRITES, "");
+        for requests in ROLLOUTS.iter().filter_map(|step| sites.requests_of(step)) {
+            let figure = format!("{}: writes at the hub per site", requests.step);
+            self.at_most(&figure, Some(requests.writes_per_site()), WRITES, "");
         }
         for name in [IDLE, RESTART] {
             let writes = figures.step(name).map(|step| step.writes);

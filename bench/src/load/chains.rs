@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn an_edit_changes_the_data_of_every_object_and_nothing_else() {
         let before = SHAPE.deployment("chain-0000");
-        let mut seen = vec![data(&before)];
+        let mut rounds = vec![data(&before)];
         // One revision more than a history of ten and the current one.
         for revision in 2..=12 {
             let mut after = before.clone();
@@ -121,15 +121,15 @@ mod tests {
                 patch["spec"]["template"]["spec"]["phases"].clone();
             let data = data(&after);
             assert_eq!(data.len(), 10);
-            for (old, new) in seen[0].iter().zip(&data) {
+            for (old, new) in rounds[0].iter().zip(&data) {
                 assert_eq!(old["name"], new["name"], "the probe passes");
             }
-            for earlier in &seen {
+            for earlier in &rounds {
                 for (old, new) in earlier.iter().zip(&data) {
                     assert_ne!(old["pad"], new["pad"], "revision {revision}");
                 }
             }
-            seen.push(data);
+            rounds.push(data);
         }
     }
 }

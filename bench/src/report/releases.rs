@@ -26,7 +26,7 @@ pub(super) fn tables(figures: &Figures, releases: &Releases) -> String {
         "Releases: beside the same objects without a manager\n{}\n{BARE_NOTES}",
         beside_bare(figures, releases)
     )];
-    parts.extend(releases.asked.iter().map(|asked| requests(figures, asked)));
+    parts.extend(releases.asked.iter().map(|step| requests(figures, step)));
     parts.extend(releases.profiles.iter().map(profile));
     parts.join("\n\n")
 }
@@ -70,8 +70,8 @@ fn beside_bare(figures: &Figures, releases: &Releases) -> String {
 
 /// The requests of a step per Release: as the manager counts them, and by resource as the server
 /// does.
-fn requests(figures: &Figures, asked: &StepRequests) -> String {
-    let step = figures.step(asked.step);
+fn requests(figures: &Figures, requests: &StepRequests) -> String {
+    let step = figures.step(requests.step);
     let sets = step.map_or(0, |step| step.sets);
     let each = |sent: u64| fixed(ratio(number(sent), number(sets)), 2);
     let of_manager = step.map_or_else(String::new, |step| {
@@ -82,8 +82,8 @@ fn requests(figures: &Figures, asked: &StepRequests) -> String {
     });
     format!(
         "Requests for each of {sets} Releases, {}\n{}\nAs the manager counts them: {of_manager}.",
-        asked.step,
-        served(&[("", &asked.served)], each)
+        requests.step,
+        served(&[("", &requests.served)], each)
     )
 }
 

@@ -50,19 +50,22 @@ fn memory(sites: &Sites) -> String {
     )
 }
 
-fn requests(asked: &StepRequests) -> String {
-    let per_site = |sent: u64| fixed(asked.per_site(sent), 2);
-    let sides = [("hub", &asked.sides.hub), ("sites", &asked.sides.clusters)];
+fn requests(requests: &StepRequests) -> String {
+    let per_site = |sent: u64| fixed(requests.per_site(sent), 2);
+    let sides = [
+        ("hub", &requests.sides.hub),
+        ("sites", &requests.sides.clusters),
+    ];
     format!(
         "{}: requests for each of {} sites, as the API servers count them\n{}\n{}",
-        asked.step,
-        asked.sites,
+        requests.step,
+        requests.sites,
         served(&sides, per_site),
-        bytes(asked),
+        bytes(requests),
     )
 }
 
-fn bytes(asked: &StepRequests) -> String {
+fn bytes(requests: &StepRequests) -> String {
     let row = |resource: &str, bytes: Bytes| {
         let Bytes {
             sent,
@@ -71,15 +74,15 @@ fn bytes(asked: &StepRequests) -> String {
         } = bytes;
         let mut row = vec![resource.to_owned()];
         row.extend(
-            [sent, answered, watched, bytes.all()].map(|bytes| fixed(asked.per_site(bytes), 0)),
+            [sent, answered, watched, bytes.all()].map(|bytes| fixed(requests.per_site(bytes), 0)),
         );
         row
     };
-    let rows = asked
+    let rows = requests
         .traffic
         .iter()
         .map(|(resource, bytes)| row(resource, bytes));
-    let rows = rows.chain([row("all", asked.traffic.all())]);
+    let rows = rows.chain([row("all", requests.traffic.all())]);
     table(
         &[
             "bytes per site, at the hub",

@@ -33,7 +33,7 @@ struct Load {
     target: Target,
     deployments: Watch,
     revisions: Watch,
-    seen: settle::Chains,
+    chains: settle::Chains,
 }
 
 impl Steps {
@@ -51,12 +51,12 @@ impl Steps {
             shape,
             deployments: Watch::start(&self.client, target.deployments()),
             revisions: Watch::start(&self.client, target.sets()),
-            seen: settle::Chains::default(),
+            chains: settle::Chains::default(),
             target,
         };
         let first = self.first(&mut load).await?;
         self.edits(&mut load, first).await?;
-        let revisions = shape.deployments + load.seen.archived();
+        let revisions = shape.deployments + load.chains.archived();
         self.leave_idle(chain::IDLE, revisions, IDLE, Duration::ZERO)
             .await?;
         Ok(())
@@ -148,7 +148,7 @@ impl Steps {
                     continue;
                 };
                 let wanted = ExpectedChain { generation, newest };
-                if let Some(settled) = load.seen.settled(&name, wanted) {
+                if let Some(settled) = load.chains.settled(&name, wanted) {
                     waiting.remove(&name);
                     latencies.push(settled.saturating_duration_since(at));
                     end = end.max(settled);
@@ -159,7 +159,7 @@ impl Steps {
         let looked = self.manager.until(&what, limit, looking).await;
         looked.map_err(|error| {
             let some = waiting.keys().take(3);
-            let some: Vec<String> = some.map(|name| load.seen.describe(name)).collect();
+            let some: Vec<String> = some.map(|name| load.chains.describe(name)).collect();
             let missing = format!("{} of {all} missing: {}", waiting.len(), some.join(", "));
             error.with_detail(&missing)
         })?;
@@ -176,7 +176,7 @@ impl Steps {
         while let Ok(Some(_)) = timeout(POLL_INTERVAL, load.next()).await {}
         Ok(Round {
             timing,
-            archived: load.seen.archived(),
+            archived: load.chains.archived(),
             memory,
         })
     }
@@ -191,8 +191,8 @@ impl Load {
     /// Waits for the next event, and returns the name of its deployment.
     async fn next(&mut self) -> Option<String> {
         tokio::select! {
-            sight = self.deployments.next() => Some(self.seen.deployment(sight?)),
-            sight = self.revisions.next() => Some(self.seen.revision(sight?)),
+            sight = self.deployments.next() => Some(self.chains.deployment(sight?)),
+            sight = self.revisions.next() => Some(self.chains.revision(sight?)),
         }
     }
 }

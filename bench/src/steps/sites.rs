@@ -374,13 +374,13 @@ impl Steps {
         sites: usize,
         earlier: (&RequestCounts, &Traffic),
     ) -> Result<(), Error> {
-        let asked = self.sides(field.planes).await?.since(earlier.0);
+        let requests = self.sides(field.planes).await?.since(earlier.0);
         let traffic = Traffic::read(&self.client).await?.since(earlier.1);
         if let Some(figures) = &mut self.figures.sites {
             figures.asked.push(StepRequests {
                 step,
                 sites,
-                sides: asked,
+                sides: requests,
                 traffic,
             });
         }

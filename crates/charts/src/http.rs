@@ -36,7 +36,7 @@ pub enum Error {
     #[error("{0}")]
     Connection(String),
     /// The response is no success.
-    #[error("bad response code: {} ({})", shown(*.0), .0.as_u16())]
+    #[error("bad response code: {} ({})", status_text(*.0), .0.as_u16())]
     Status(StatusCode),
     /// The response exceeds this number of bytes.
     #[error("the response has more than {0} bytes")]
@@ -219,7 +219,7 @@ fn text(error: &dyn std::error::Error) -> String {
     text
 }
 
-fn shown(status: StatusCode) -> String {
+fn status_text(status: StatusCode) -> String {
     let reason = status.canonical_reason().unwrap_or_default();
     format!("{} {reason}", status.as_u16())
         .trim_end()

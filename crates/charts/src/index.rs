@@ -58,7 +58,7 @@ impl Index {
                 .map_err(|error| failed(&unreadable(Some((error.line(), error.column())))))?
         } else {
             serde_saphyr::from_str_with_options(text, options(text.len()))
-                .map_err(|error| failed(&unreadable(place(&error))))?
+                .map_err(|error| failed(&unreadable(position(&error))))?
         };
         if file.api_version.is_none_or(|version| version.is_empty()) {
             return Err(failed("no API version specified"));
@@ -125,17 +125,17 @@ fn options(length: usize) -> serde_saphyr::Options {
 
 /// The position at which reading ended. The text there is not reported: a user who may name a
 /// repository must not read by it what only the manager can reach.
-fn unreadable(place: Option<(usize, usize)>) -> String {
-    match place {
+fn unreadable(position: Option<(usize, usize)>) -> String {
+    match position {
         Some((line, column)) => format!("it is not an index: line {line}, column {column}"),
         None => "it is not an index".to_owned(),
     }
 }
 
-fn place(error: &serde_saphyr::Error) -> Option<(usize, usize)> {
-    let place = error.location()?;
+fn position(error: &serde_saphyr::Error) -> Option<(usize, usize)> {
+    let position = error.location()?;
     let number = |number| usize::try_from(number).ok();
-    Some((number(place.line())?, number(place.column())?))
+    Some((number(position.line())?, number(position.column())?))
 }
 
 #[cfg(test)]

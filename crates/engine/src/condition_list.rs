@@ -166,8 +166,8 @@ impl Conditions {
     /// Returns the current conditions. Those for general tools come last, independent of the order
     /// in which they were set.
     pub fn into_list(mut self) -> Vec<Condition> {
-        let place = |condition: &Condition| GENERAL.iter().position(|it| *it == condition.type_);
-        self.list.sort_by_key(place);
+        let rank = |condition: &Condition| GENERAL.iter().position(|it| *it == condition.type_);
+        self.list.sort_by_key(rank);
         self.list
     }
 }
@@ -180,9 +180,9 @@ fn last_of_each(mapped: Vec<MappedCondition>) -> Vec<MappedCondition> {
     let mut last: Vec<MappedCondition> = Vec::new();
     for condition in mapped {
         match places.entry(condition.type_.clone()) {
-            Entry::Occupied(place) => last[*place.get()] = condition,
-            Entry::Vacant(place) => {
-                place.insert(last.len());
+            Entry::Occupied(index) => last[*index.get()] = condition,
+            Entry::Vacant(index) => {
+                index.insert(last.len());
                 last.push(condition);
             }
         }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{
     Gvk, ObjectKey,
-    names::shown,
+    names::for_message,
     object::{metadata, text},
 };
 
@@ -98,7 +98,7 @@ impl ManagedContainer {
             None | Some(0) => named.join(", "),
             Some(more) => format!("{} and {more} more", named.join(", ")),
         };
-        let (kind, name) = (&self.key.kind, shown(&self.key.name));
+        let (kind, name) = (&self.key.kind, for_message(&self.key.name));
         let revision = &self.revision;
         Some(format!(
             "{kind} {name} is left out and would be deleted with revision {revision}, and with it {named}: keep it in \

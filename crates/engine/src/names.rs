@@ -51,7 +51,7 @@ pub fn is_label_value(value: &str) -> bool {
 }
 
 /// A name for a message: unchanged, unless it would break or fill the message.
-pub fn shown(name: &str) -> Cow<'_, str> {
+pub fn for_message(name: &str) -> Cow<'_, str> {
     if name.len() > 253 || name.chars().any(char::is_control) {
         quoted(name).into()
     } else {
@@ -118,7 +118,7 @@ mod tests {
     fn quotes_are_bounded_and_escaped() {
         assert_eq!(quoted("a\n"), r#""a\n""#);
         assert_eq!(
-            (shown("a b"), shown("a\n")),
+            (for_message("a b"), for_message("a\n")),
             ("a b".into(), r#""a\n""#.into())
         );
         let text = quoted(&"ä".repeat(100));

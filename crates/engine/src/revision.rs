@@ -28,7 +28,7 @@ use crate::{
     delegated::Delegated,
     diff::FieldPath,
     mapping::is_condition_type,
-    names::{is_label, quoted, segment_problem, shown},
+    names::{for_message, is_label, quoted, segment_problem},
     object::{Identity, map_mut, metadata, metadata_mut, owner_references, text},
 };
 
@@ -204,9 +204,9 @@ impl Desired {
     pub fn position(&self, phase: &str) -> String {
         format!(
             "Phase \"{phase}\", {} {}/{}",
-            shown(&self.key.kind),
-            shown(&self.written_namespace),
-            shown(&self.key.name)
+            for_message(&self.key.kind),
+            for_message(&self.written_namespace),
+            for_message(&self.key.name)
         )
     }
 }

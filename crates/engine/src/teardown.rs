@@ -237,7 +237,7 @@ impl<'a> Teardown<'a> {
             // The cache may lag behind a write of ours whose answer was lost.
             None => NextAction::Send(Request::Get),
             Some(Request::Delete(_)) if object.deleting || is_terminating(live) => NextAction::Wait,
-            Some(Request::Delete(seen)) => {
+            Some(Request::Delete(precondition)) => {
                 let is_kept = || {
                     is_kept([&desired.manifest, live])
                         || Container::of(&desired.gvk, &desired.manifest)
@@ -245,7 +245,7 @@ impl<'a> Teardown<'a> {
                 };
                 let kept = || is_kept().then(|| release(live, &self.revision.identity.uid))?;
                 let request = hand_back(self.revision, desired, live).or_else(kept);
-                NextAction::Send(request.unwrap_or(Request::Delete(seen)))
+                NextAction::Send(request.unwrap_or(Request::Delete(precondition)))
             }
             Some(request) => NextAction::Send(request),
         }

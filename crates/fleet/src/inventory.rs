@@ -131,7 +131,7 @@ impl Inventory {
             links: RwLock::default(),
             created: clock.now(),
             clock,
-            asked_early: Mutex::new(Some(BTreeSet::new())),
+            requested_early: Mutex::new(Some(BTreeSet::new())),
             permits: Semaphore::new(AT_THE_HUB),
             extent: watch::Sender::new(Extent::Nothing),
             leading: watch::Sender::new(false),
@@ -291,7 +291,7 @@ struct Shared {
     created: Timestamp,
     clock: Clock,
     /// Unknown names that were requested before all Clusters are known; `None` once all are known.
-    asked_early: Mutex<Option<BTreeSet<String>>>,
+    requested_early: Mutex<Option<BTreeSet<String>>>,
     permits: Semaphore,
     /// The extent to which the Clusters are known. Clusters that were listed before a list fails
     /// stay.
@@ -316,10 +316,10 @@ impl Shared {
         if let Some(entry) = links.get(name) {
             return entry.link.clone();
         }
-        let Some(asked) = &mut *self.asked_early.lock() else {
+        let Some(names) = &mut *self.requested_early.lock() else {
             return ClusterLink::Unknown;
         };
-        asked.insert(name.to_owned());
+        names.insert(name.to_owned());
         ClusterLink::Down {
             reason: Reason::Connecting,
             message: "the Clusters have not been listed yet".to_owned(),
@@ -329,16 +329,16 @@ impl Shared {
 
     /// Stores the extent to which the Clusters are known.
     fn set_extent(&self, now: &Extent) {
-        let asked = {
-            let mut asked = self.asked_early.lock();
+        let names = {
+            let mut names = self.requested_early.lock();
             if *now == Extent::All {
-                asked.take()
+                names.take()
             } else {
-                asked.get_or_insert_default();
+                names.get_or_insert_default();
                 None
             }
         };
-        for name in asked.into_iter().flatten() {
+        for name in names.into_iter().flatten() {
             if matches!(self.link(&name), ClusterLink::Unknown) {
                 (self.changed)(&name);
             }

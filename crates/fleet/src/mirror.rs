@@ -237,8 +237,8 @@ impl Origin {
 
     /// Sets the place in the queue of a site.
     #[must_use]
-    pub fn in_place(mut self, place: Option<QueuePosition>) -> Self {
-        self.site = place;
+    pub fn with_position(mut self, position: Option<QueuePosition>) -> Self {
+        self.site = position;
         self
     }
 

@@ -61,7 +61,7 @@ impl LastObserved {
     fn differs(self, listed: Option<u64>) -> bool {
         match self {
             Self::Absent => listed.is_some(),
-            Self::Version(seen) => listed != Some(seen),
+            Self::Version(last) => listed != Some(last),
             Self::Exists => listed.is_none(),
         }
     }
@@ -96,7 +96,7 @@ impl Blockers {
         let mut before = watched.remove(user).unwrap_or_default();
         let elsewhere: usize = watched.values().map(HashMap::len).sum();
         let mut after = HashMap::new();
-        for (blocker, seen) in blockers {
+        for (blocker, last) in blockers {
             if elsewhere + after.len() >= MAX_WATCHED {
                 tracing::debug!(%user, key = %blocker.key, "too many blockers, not watched");
                 break;
@@ -105,7 +105,7 @@ impl Blockers {
                 .remove(&blocker)
                 // A task ends if the kind could not be looked up.
                 .filter(|task| !task.is_finished())
-                .unwrap_or_else(|| self.start(user.clone(), blocker.clone(), seen));
+                .unwrap_or_else(|| self.start(user.clone(), blocker.clone(), last));
             after.insert(blocker, task);
         }
         if !after.is_empty() {
@@ -145,7 +145,7 @@ impl Blockers {
 /// The observed state of a blocker.
 struct Observed {
     /// The state that the user had observed before the watch began.
-    seen: LastObserved,
+    last: LastObserved,
     /// Fingerprint; `None` if the blocker does not exist.
     now: Option<u64>,
     listing: Option<(u64, u64)>,
@@ -153,9 +153,9 @@ struct Observed {
 }
 
 impl Observed {
-    fn new(seen: LastObserved) -> Self {
+    fn new(last: LastObserved) -> Self {
         Self {
-            seen,
+            last,
             now: None,
             listing: None,
             listed: false,
@@ -178,7 +178,7 @@ impl Observed {
                 if std::mem::replace(&mut self.listed, true) {
                     before != now
                 } else {
-                    self.seen.differs(self.listing.map(|(version, _)| version))
+                    self.last.differs(self.listing.map(|(version, _)| version))
                 }
             }
             Event::Upsert(object) => {
@@ -224,8 +224,8 @@ mod tests {
         RawValue::from_string(object.to_string()).unwrap()
     }
 
-    fn listed(seen: LastObserved, found: Option<u64>) -> (Observed, bool) {
-        let mut observed = Observed::new(seen);
+    fn listed(last: LastObserved, found: Option<u64>) -> (Observed, bool) {
+        let mut observed = Observed::new(last);
         assert!(!observed.changed_by(&Event::ListStarted));
         if let Some(found) = found {
             assert!(!observed.changed_by(&Event::Listed(&object(found, &json!({})))));
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn the_first_list_reports_changes_since_the_observed_version() {
-        for (seen, found, expected) in [
+        for (last, found, expected) in [
             (LastObserved::Version(5), Some(5), false),
             (LastObserved::Version(5), Some(6), true),
             (LastObserved::Version(5), None, true),
@@ -247,7 +247,7 @@ mod tests {
             (LastObserved::Absent, Some(5), true),
             (LastObserved::Absent, None, false),
         ] {
-            assert_eq!(listed(seen, found).1, expected, "{seen:?} {found:?}");
+            assert_eq!(listed(last, found).1, expected, "{last:?} {found:?}");
         }
     }
 

@@ -157,7 +157,7 @@ impl<K: Identity> Fold<K> {
     }
 
     /// Processes an event.
-    pub fn take<'a>(&mut self, event: &Event<'a>) -> Step<'a, K> {
+    pub fn process<'a>(&mut self, event: &Event<'a>) -> Step<'a, K> {
         match event {
             Event::ListStarted => {
                 self.listed = Some(BTreeSet::new());
@@ -273,12 +273,12 @@ impl<K: Identity, V: Clone + PartialEq> Collection<K, V> {
 
     /// Processes an event, and returns the changes. An object for which `read` returns nothing
     /// stays as it was last read.
-    pub fn take(
+    pub fn process(
         &mut self,
         event: &Event<'_>,
         read: impl Fn(&RawValue) -> Option<V>,
     ) -> Vec<Change<K, V>> {
-        match self.fold.take(event) {
+        match self.fold.process(event) {
             Step::Begin => self.listing.clear(),
             Step::Upsert {
                 key,

@@ -182,7 +182,7 @@ impl Definitions {
     fn changed_by(&mut self, event: &Event<'_>) -> BTreeSet<String> {
         // Before the first list, no kind counts as absent.
         let was_complete = self.definitions.was_complete();
-        let changes = self.definitions.take(event, version);
+        let changes = self.definitions.process(event, version);
         self.is_forbidden = match event {
             Event::ListStarted | Event::Listed(_) => self.is_forbidden,
             _ => matches!(event, Event::Forbidden(_)),

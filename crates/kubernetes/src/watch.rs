@@ -290,8 +290,13 @@ async fn pause(
     }
     *failures = failures.saturating_add(1);
     if *failures > 1 || !matches!(error.next, Recovery::RelistNow | Recovery::Reconnect) {
-        let asked = error.retry_after.unwrap_or_default();
-        sleep(BACKOFF.delay(*failures).max(asked.min(BACKOFF.longest))).await;
+        let retry_after = error.retry_after.unwrap_or_default();
+        sleep(
+            BACKOFF
+                .delay(*failures)
+                .max(retry_after.min(BACKOFF.longest)),
+        )
+        .await;
     }
 }
 
@@ -737,12 +742,12 @@ mod tests {
     /// numbers of the objects.
     async fn listed(objects: usize, length: usize) -> (Vec<usize>, Vec<usize>) {
         let limits = Arc::new(Mutex::new(Vec::new()));
-        let asked = Arc::clone(&limits);
+        let recorded = Arc::clone(&limits);
         let service = tower::service_fn(move |request: Request<Body>| {
             let query = request.uri().query().unwrap_or_default();
             let (limit, from) = query.split_once('&').unwrap();
             let number = |text: &str| text.split_once('=').unwrap().1.parse().unwrap_or(0);
-            asked.lock().push(number(limit));
+            recorded.lock().push(number(limit));
             let page = page(objects, length, number(limit), number(from));
             ready(Ok::<_, BoxError>(Response::new(Full::from(page))))
         });

@@ -68,7 +68,7 @@ pub async fn run_keeping<K: RecordKind>(
         if matches!(event, Event::Unserved) {
             error!(kind = name, "the CRD is gone; waiting for it to return");
         }
-        match fold.take(&event) {
+        match fold.process(&event) {
             Step::Begin => store.list_started(kind),
             Step::Upsert {
                 key,

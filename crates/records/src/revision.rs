@@ -149,7 +149,7 @@ pub struct Notes {
 }
 
 impl Notes {
-    fn take(
+    fn extract(
         annotations: &mut HashMap<String, String>,
         labels: HashMap<String, String>,
         is_owned: bool,
@@ -281,7 +281,7 @@ impl RecordKind for RevisionKind {
             deployment: deployment.map(|name| name.as_str().into()),
             release,
             site,
-            notes: Notes::take(&mut annotations, labels, has_controller),
+            notes: Notes::extract(&mut annotations, labels, has_controller),
             image: annotations.remove(ANNOTATION_PACKAGE_SOURCE_IMAGE),
             is_abandoned: is_abandoned(&annotations),
             hands_back: annotations

@@ -191,7 +191,7 @@ impl Api {
         slice: &SliceRecord,
     ) -> Result<SliceRecord, ApiError> {
         let owner = revision.owner_reference(false);
-        self.add_slice_owner(&owner, place(revision, slice), slice)
+        self.add_slice_owner(&owner, owner_index(revision, slice), slice)
             .await
     }
 
@@ -203,14 +203,14 @@ impl Api {
     pub async fn add_slice_owner(
         &self,
         owner: &OwnerReference,
-        place: Option<usize>,
+        owner_index: Option<usize>,
         slice: &SliceRecord,
     ) -> Result<SliceRecord, ApiError> {
         let path = slice.key.path()?;
-        let body = json!(ownership(owner, place, slice));
+        let body = json!(ownership(owner, owner_index, slice));
         let mut slice = slice.at(self.patch_at(&path, JsonPatch, &body).await?);
         let uid = owner.uid.as_str().into();
-        match place {
+        match owner_index {
             Some(at) => slice.owners[at] = uid,
             None => slice.owners.push(uid),
         }
@@ -259,12 +259,12 @@ impl Api {
 /// only.
 fn ownership(
     own: &OwnerReference,
-    place: Option<usize>,
+    owner_index: Option<usize>,
     slice: &SliceRecord,
 ) -> [PatchOperation; 2] {
     const METADATA: &str = "metadata";
     const OWNERS: &str = "ownerReferences";
-    let owner = match place {
+    let owner = match owner_index {
         Some(at) => replace(&[METADATA, OWNERS, &at.to_string()], json!(own)),
         None if slice.owners.is_empty() => add(&[METADATA, OWNERS], json!([own])),
         None => add(&[METADATA, OWNERS, "-"], json!(own)),
@@ -275,7 +275,7 @@ fn ownership(
 }
 
 /// The place of a revision's deployment among the owners of a slice.
-fn place(revision: &RevisionRecord, slice: &SliceRecord) -> Option<usize> {
+fn owner_index(revision: &RevisionRecord, slice: &SliceRecord) -> Option<usize> {
     let mut owners = slice.owners.iter();
     owners.position(|owner| Some(owner) == revision.controller.as_ref())
 }
@@ -314,8 +314,8 @@ mod tests {
                 {"op": op, "path": format!("/metadata/ownerReferences{path}"), "value": value},
             ]);
             let owner = revision.owner_reference(false);
-            let place = place(&revision, &slice);
-            assert_eq!(json!(ownership(&owner, place, &slice)), expected);
+            let owner_index = owner_index(&revision, &slice);
+            assert_eq!(json!(ownership(&owner, owner_index, &slice)), expected);
         }
     }
 }

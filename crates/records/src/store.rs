@@ -547,8 +547,8 @@ mod tests {
     #[test]
     fn each_change_is_emitted_once_with_its_writer() {
         let revisions = Revisions::default();
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let sink = Arc::clone(&seen);
+        let changes = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&changes);
         revisions.changes().subscribe(move |change| {
             let version = |record: &Option<Arc<RevisionRecord>>| {
                 record.as_ref().map_or(0, |record| record.resource_version)
@@ -568,6 +568,6 @@ mod tests {
             (6, 7, None),
             (7, 0, None),
         ];
-        assert_eq!(*seen.lock().unwrap(), expected);
+        assert_eq!(*changes.lock().unwrap(), expected);
     }
 }

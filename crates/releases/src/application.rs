@@ -379,7 +379,7 @@ impl Sync<'_> {
         failure: impl FnOnce(ResolutionError) -> SyncError,
     ) -> Result<String, Stop> {
         let answers = &self.observed.answers.versions;
-        let answer = answers.iter().find(|(asked, _)| asked == chart);
+        let answer = answers.iter().find(|(requested, _)| requested == chart);
         let (_, answer) = answer.ok_or_else(|| Stop::Next(Step::Resolve(chart.clone())))?;
         answer.clone().map_err(|error| Stop::Error(failure(error)))
     }
@@ -419,8 +419,8 @@ impl Sync<'_> {
 impl Answers {
     /// True if the version of the chart is the result of a resolution in this sync.
     fn found(&self, chart: &Chart) -> bool {
-        self.versions.iter().any(|(asked, answer)| {
-            (&asked.name, &asked.repo_url) == (&chart.name, &chart.repo_url)
+        self.versions.iter().any(|(requested, answer)| {
+            (&requested.name, &requested.repo_url) == (&chart.name, &chart.repo_url)
                 && answer.as_ref() == Ok(&chart.version)
         })
     }

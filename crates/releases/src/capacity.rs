@@ -100,10 +100,10 @@ pub fn achieved_percent(available: i32, total: i32) -> i32 {
 /// own total. A chart has one workload, unless its annotations name several.
 pub fn plan(percent: i32, parts: &[ReleaseWorkload]) -> Plan {
     let states: Vec<_> = parts.iter().map(|part| State::of(percent, part)).collect();
-    let scale = states.iter().enumerate().filter_map(|(place, state)| {
+    let scale = states.iter().enumerate().filter_map(|(index, state)| {
         let replicas = state.desired;
         state.is_scaled.then_some(Scale {
-            index: place,
+            index: index,
             replicas,
         })
     });

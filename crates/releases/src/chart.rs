@@ -146,12 +146,12 @@ pub fn content(documents: Vec<Value>, installation: Installation) -> Result<Cont
     let mut create_only = vec![Vec::new(); objects.len()];
     for workload in &workloads {
         create_only[workload.index].push(workload.path.clone());
-        workloads::decorate(&mut objects[workload.index], &workload.path, &labels)?;
+        workloads::scale_to_zero_and_label(&mut objects[workload.index], &workload.path, &labels)?;
         if workloads.len() > 1 {
             workloads::note_replicas(&mut objects[workload.index], workload.replicas)?;
         }
     }
-    create_only[balancer] = balancer::decorate(&mut objects[balancer], installation)?;
+    create_only[balancer] = balancer::select_by_traffic(&mut objects[balancer], installation)?;
     let mut manifests = Vec::new();
     for (mut object, create_only) in objects.into_iter().zip(create_only) {
         merge(object.map(&["metadata", "labels"])?, &labels);

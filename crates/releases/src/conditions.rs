@@ -64,12 +64,12 @@ impl Conditions {
             reason: reason.into().map_or("", Reason::as_str).to_owned(),
             message: truncate(message, MAX_MESSAGE_LENGTH).into_owned(),
         };
-        let place = self
+        let index = self
             .list
             .binary_search_by(|other| other.type_.as_str().cmp(type_));
-        match place {
-            Ok(place) => {
-                let old = &mut self.list[place];
+        match index {
+            Ok(index) => {
+                let old = &mut self.list[index];
                 if old.status == condition.status && old.last_transition_time.is_some() {
                     condition
                         .last_transition_time
@@ -82,17 +82,17 @@ impl Conditions {
                     *old = condition;
                 }
             }
-            Err(place) => {
+            Err(index) => {
                 self.changes.push(change(None, Some(&condition)));
-                self.list.insert(place, condition);
+                self.list.insert(index, condition);
             }
         }
     }
 
     /// Removes a condition.
     pub fn remove(&mut self, type_: &str) {
-        if let Some(place) = self.list.iter().position(|other| other.type_ == type_) {
-            let old = self.list.remove(place);
+        if let Some(index) = self.list.iter().position(|other| other.type_ == type_) {
+            let old = self.list.remove(index);
             self.changes.push(change(Some(&old), None));
         }
     }

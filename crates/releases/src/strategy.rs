@@ -13,7 +13,7 @@ mod fixtures;
 pub mod order;
 #[cfg(test)]
 mod properties;
-mod release_with_goals;
+mod release_in_step;
 mod stages;
 mod target;
 #[cfg(test)]
@@ -31,7 +31,7 @@ use thiserror::Error;
 
 use crate::{conditions::Conditions, event::Event, texts::Quoted};
 use order::{Direction, Position};
-use release_with_goals::ReleaseWithGoals;
+use release_in_step::ReleaseInStep;
 use stages::Pass;
 
 pub use achieved::{AchievedShares, reached};
@@ -239,7 +239,7 @@ pub fn plan(
             // no longer has the pods and traffic of its achieved step. Until it has them again, this
             // Release keeps its own.
             let left =
-                successor_is_head && !ReleaseWithGoals::contender(leader, step.values).is_there();
+                successor_is_head && !ReleaseInStep::contender(leader, step.values).is_there();
             if achieved != Some(target) || left {
                 return Ok(waiting(own.release));
             }
@@ -256,7 +256,7 @@ pub fn plan(
 pub fn growth(head: &Release, previous: ReleaseWithTargets) -> Option<TargetPatch> {
     let step = step_at(steps(head), head.spec.target_step, head).ok()?;
     let targets = Targets::of(previous).ok()?;
-    ReleaseWithGoals::incumbent(targets, step.values).growth()
+    ReleaseInStep::incumbent(targets, step.values).growth()
 }
 
 /// Sets the conditions of the Release that report a pass.
@@ -327,15 +327,15 @@ pub fn steps(release: &Release) -> &[RolloutStep] {
 
 /// The step of a strategy with this index; `release` is the Release that should be at the step.
 fn step_at<'a>(steps: &'a [RolloutStep], index: i32, release: &Release) -> Result<Step<'a>, Error> {
-    let place = usize::try_from(index).ok();
-    let values = place.and_then(|place| steps.get(place));
+    let position = usize::try_from(index).ok();
+    let values = position.and_then(|position| steps.get(position));
     let values = values.ok_or_else(|| Error::NoStep {
         step: index,
         release: full_name(release),
     })?;
     Ok(Step {
         index,
-        is_last: place.is_some_and(|place| place + 1 == steps.len()),
+        is_last: position.is_some_and(|position| position + 1 == steps.len()),
         values,
     })
 }

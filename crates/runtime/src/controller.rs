@@ -253,7 +253,7 @@ mod tests {
     /// Panics on `bad` while `left` is not 0. Records each key, its failures, and the time.
     struct Panics {
         left: Mutex<u32>,
-        seen: Arc<Mutex<Vec<(Name, u32, Duration)>>>,
+        reconciled: Arc<Mutex<Vec<(Name, u32, Duration)>>>,
         start: Instant,
         done: Mutex<Option<oneshot::Sender<()>>>,
     }
@@ -269,8 +269,8 @@ mod tests {
         }
 
         async fn reconcile(&self, key: &Name, failures: u32) -> Result<Reconciled, Infallible> {
-            let seen = (key.clone(), failures, self.start.elapsed());
-            self.seen.lock().push(seen);
+            let reconciled = (key.clone(), failures, self.start.elapsed());
+            self.reconciled.lock().push(reconciled);
             if key.0 == "bad" {
                 let mut left = self.left.lock();
                 if *left > 0 {
@@ -287,10 +287,10 @@ mod tests {
     async fn a_panic_ends_one_reconcile_and_is_counted_and_backed_off() {
         let metrics = Metrics::new();
         let (done, finished) = oneshot::channel();
-        let seen = Arc::new(Mutex::new(Vec::new()));
+        let reconciled = Arc::new(Mutex::new(Vec::new()));
         let controller = Panics {
             left: Mutex::new(3),
-            seen: Arc::clone(&seen),
+            reconciled: Arc::clone(&reconciled),
             start: Instant::now(),
             done: Mutex::new(Some(done)),
         };
@@ -300,14 +300,17 @@ mod tests {
         tokio::time::timeout(Duration::from_mins(1), ended)
             .await
             .expect("the worker lives on and tries again");
-        let seen = seen.lock().clone();
-        let names: Vec<_> = seen
+        let reconciled = reconciled.lock().clone();
+        let names: Vec<_> = reconciled
             .iter()
             .map(|(name, failures, _)| (name.0, *failures))
             .collect();
         let expected = [("bad", 0), ("good", 0), ("bad", 1), ("bad", 2), ("bad", 3)];
         assert_eq!(names, expected);
-        assert!(seen[4].2 > seen[2].2, "the delay grows: {seen:?}");
+        assert!(
+            reconciled[4].2 > reconciled[2].2,
+            "the delay grows: {reconciled:?}"
+        );
         assert_eq!(queue.failures(&Name("bad")), 0, "forgotten after a success");
         assert_eq!(
             metrics.series("baton_reconcile_panics_total"),

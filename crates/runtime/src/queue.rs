@@ -366,21 +366,21 @@ impl<K: Clone + Eq + Ord + Hash> State<K> {
         }
         let room = |lane: &Lane| has_room(&self.busy, lane, workers);
         let (lane, (key, since)) = self.ready.pop(room).ok_or(None)?;
-        let place = lane.bottleneck();
+        let bottleneck = lane.bottleneck();
         self.queued.remove(&key);
-        *self.busy.entry(place.clone()).or_default() += 1;
-        self.running.insert(key.clone(), (place, now));
+        *self.busy.entry(bottleneck.clone()).or_default() += 1;
+        self.running.insert(key.clone(), (bottleneck, now));
         Ok((key, since))
     }
 
     fn end(&mut self, key: &K) {
-        let Some((place, _)) = self.running.remove(key) else {
+        let Some((bottleneck, _)) = self.running.remove(key) else {
             return;
         };
-        if let Some(busy) = self.busy.get_mut(&place) {
+        if let Some(busy) = self.busy.get_mut(&bottleneck) {
             *busy -= 1;
             if *busy == 0 {
-                self.busy.remove(&place);
+                self.busy.remove(&bottleneck);
             }
         }
     }

@@ -343,10 +343,10 @@ current-context: a
             kubeconfig: Some(path.clone()),
             context: context.map(str::to_owned),
         };
-        let place = path.display().to_string();
+        let file = path.display().to_string();
         load_client_config(&args)
             .await
-            .map_err(|error| error.to_string().replace(&place, "FILE"))
+            .map_err(|error| error.to_string().replace(&file, "FILE"))
     }
 
     #[tokio::test]

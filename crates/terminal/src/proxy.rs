@@ -142,7 +142,7 @@ fn parse(text: &str) -> Option<Uri> {
 }
 
 /// The URL of a proxy for messages: without user and password.
-pub fn shown(proxy: &Uri) -> String {
+pub fn without_credentials(proxy: &Uri) -> String {
     let url = server_url(proxy);
     match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, host))) => format!("{scheme}://{host}"),
@@ -206,7 +206,7 @@ mod tests {
             let server: Uri = server.parse().unwrap();
             let found = proxies(variables).to(&server).unwrap();
             assert_eq!(
-                found.as_ref().map(shown).as_deref(),
+                found.as_ref().map(without_credentials).as_deref(),
                 expected,
                 "{variables:?} {server}"
             );

@@ -241,7 +241,7 @@ impl<K: Kind> Store<K> {
     fn on_event(&self, event: &Event<'_>) {
         let mut table = self.table.write();
         let was_complete = table.fold.was_complete();
-        let step = table.fold.take(event);
+        let step = table.fold.process(event);
         let extent = table.fold.extent().clone();
         let changes = match step {
             Step::Begin => {

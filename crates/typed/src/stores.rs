@@ -19,7 +19,7 @@ trait AnyStore: Send + Sync {
     fn follow(self: Arc<Self>, client: Client, defined: Arc<Notify>) -> BoxFuture<'static, ()>;
     fn listed(&self) -> BoxFuture<'_, ()>;
     fn extent(&self) -> Extent;
-    fn lost(&self) -> &Source<()>;
+    fn became_unknown(&self) -> &Source<()>;
 }
 
 impl<K: Kind> AnyStore for Store<K> {
@@ -35,7 +35,7 @@ impl<K: Kind> AnyStore for Store<K> {
         self.extent()
     }
 
-    fn lost(&self) -> &Source<()> {
+    fn became_unknown(&self) -> &Source<()> {
         &self.lost
     }
 }
@@ -96,7 +96,7 @@ impl Stores {
         keys: fn(&C) -> Vec<Wake<K>>,
     ) {
         for store in self.all() {
-            queue.wake_on(store.lost(), controller, move |controller, ()| {
+            queue.wake_on(store.became_unknown(), controller, move |controller, ()| {
                 keys(controller)
             });
         }

@@ -178,7 +178,7 @@ pub fn assemble(deployments: Vec<Deployment>, revisions: Vec<Revision>) -> Vec<C
             ..Chain::default()
         })
         .collect();
-    chains.sort_by_key(place);
+    chains.sort_by_key(namespaced_name);
     let by_uid: BTreeMap<String, usize> = chains
         .iter()
         .enumerate()
@@ -207,12 +207,12 @@ pub fn assemble(deployments: Vec<Deployment>, revisions: Vec<Revision>) -> Vec<C
             )
         });
     }
-    standalone.sort_by_key(place);
+    standalone.sort_by_key(namespaced_name);
     chains.append(&mut standalone);
     chains
 }
 
-fn place(chain: &Chain) -> (String, String) {
+fn namespaced_name(chain: &Chain) -> (String, String) {
     let name = match (&chain.deployment, chain.revisions.first()) {
         (Some(deployment), _) => deployment.name(),
         (None, Some(revision)) => revision.name(),

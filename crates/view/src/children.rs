@@ -20,7 +20,7 @@ use crate::{
     content::WantedRevision,
     delegates::Delegates,
     lists::{List, ListQuery, ListRequest, Lists, NoAnswer, Question, join_all},
-    object::place,
+    object::namespaced_name,
     served::{MAX_SINGLE_READS, Served, Unserved},
 };
 
@@ -128,9 +128,9 @@ impl Children {
 /// The objects that revisions want, as they are in one cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct ChildrenOf<'a> {
-    /// The [`place`](crate::content::Phase::place) of the phases: empty for the cluster of the
-    /// revisions. Phases of a class that delivers elsewhere are not read then.
-    pub place: &'a str,
+    /// The [class](crate::content::Phase::delivery_class) of the phases: empty for the cluster of
+    /// the revisions. Phases of a class that delivers elsewhere are not read then.
+    pub class: &'a str,
     /// The revisions with their content.
     pub wanted: &'a [WantedRevision<'a>],
     /// The parts of the objects to read.
@@ -143,7 +143,7 @@ impl Question for ChildrenOf<'_> {
     fn answer(&self, lists: &Lists) -> Result<Children, NoAnswer> {
         let mut children = Children::default();
         let mut readable = Vec::new();
-        let collections = collections(self.place, self.wanted, self.detail);
+        let collections = collections(self.class, self.wanted, self.detail);
         let served = collections.iter().map(|it| lists.served(&it.gvk));
         for (collection, served) in collections.iter().zip(join_all(served)?) {
             match served {
@@ -164,14 +164,13 @@ impl Question for ChildrenOf<'_> {
     }
 }
 
-/// The objects that revisions want in a [`place`](crate::content::Phase::place), by kind. An empty
-/// place is the cluster of the revisions.
-fn collections(place: &str, wanted: &[WantedRevision<'_>], detail: Detail) -> Vec<Collection> {
+/// The objects of phases with this [delivery class](crate::content::Phase::delivery_class), by kind.
+fn collections(class: &str, wanted: &[WantedRevision<'_>], detail: Detail) -> Vec<Collection> {
     let probed = probed_kinds(wanted);
     let mut by_kind: BTreeMap<Gvk, BTreeSet<ObjectKey>> = BTreeMap::new();
     let phases = wanted.iter().flat_map(|(_, content)| &content.phases);
     for object in phases
-        .filter(|phase| phase.place() == place)
+        .filter(|phase| phase.delivery_class() == class)
         .flat_map(|phase| &phase.objects)
     {
         let keys = by_kind.entry(object.gvk.clone()).or_default();
@@ -234,7 +233,7 @@ impl Collection {
 
 /// The identity of a live object of a kind.
 pub fn key_of(gvk: &Gvk, object: &Value) -> ObjectKey {
-    let (namespace, name) = place(object);
+    let (namespace, name) = namespaced_name(object);
     ObjectKey {
         group: gvk.group.clone(),
         kind: gvk.kind.clone(),

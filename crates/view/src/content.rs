@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::{
     chain::member::Revision,
     lists::{ListRequest, Lists, Necessity, NoAnswer, Question, join_all},
-    object::place,
+    object::namespaced_name,
 };
 
 /// The phases of a revision with the objects that they want.
@@ -58,9 +58,9 @@ impl Phase {
         delivery(&self.class)
     }
 
-    /// The place of the objects: empty for the cluster of the revision, else the class that
-    /// delivers them.
-    pub fn place(&self) -> &str {
+    /// The class that delivers the objects into another cluster; empty for the cluster of the
+    /// revision.
+    pub fn delivery_class(&self) -> &str {
         if self.is_here() { "" } else { &self.class }
     }
 
@@ -111,16 +111,16 @@ pub struct Slices {
 impl Slices {
     /// Adds a slice, as the server returned it.
     pub fn insert(&mut self, mut slice: Value) {
-        let place = place(&slice);
+        let key = namespaced_name(&slice);
         let objects = slice["objects"].take();
         if slice["metadata"]["labels"]
             .get(LABEL_OBJECT_DEPLOYMENT)
             .is_some()
         {
-            self.made.insert(place.clone(), objects.clone());
+            self.made.insert(key.clone(), objects.clone());
         }
         let objects = serde_json::from_value(objects).unwrap_or_default();
-        self.by_name.insert(place, objects);
+        self.by_name.insert(key, objects);
     }
 
     /// A revision with the objects inline again that its deployment has moved from the template to
@@ -154,8 +154,8 @@ impl Slices {
     }
 
     fn get(&self, namespace: Option<&str>, name: &str) -> Option<&Vec<ObjectSetObject>> {
-        let place = (namespace.unwrap_or_default().to_owned(), name.to_owned());
-        self.by_name.get(&place)
+        let key = (namespace.unwrap_or_default().to_owned(), name.to_owned());
+        self.by_name.get(&key)
     }
 
     /// Number of objects that a revision wants; `None` if a slice is missing or was not read.

@@ -15,7 +15,7 @@ use baton_engine::Gvk;
 use serde_json::Value;
 
 use crate::{
-    object::place,
+    object::namespaced_name,
     served::{MAX_SINGLE_READS, Served, Unserved},
 };
 
@@ -338,20 +338,20 @@ impl Lists {
 /// # Errors
 /// If one of the values was not read yet.
 pub fn join_all<T>(
-    asked: impl IntoIterator<Item = Result<T, NoAnswer>>,
+    results: impl IntoIterator<Item = Result<T, NoAnswer>>,
 ) -> Result<Vec<T>, NoAnswer> {
-    let asked: Vec<_> = asked.into_iter().collect();
-    asked.into_iter().collect()
+    let results: Vec<_> = results.into_iter().collect();
+    results.into_iter().collect()
 }
 
 /// The requests to send, each with the requests that it answers: many immutable objects of a
 /// collection are read by one list.
 pub fn requests(
-    asked: impl IntoIterator<Item = ListRequest>,
+    wanted: impl IntoIterator<Item = ListRequest>,
 ) -> Vec<(ListRequest, Vec<ListRequest>)> {
     let mut immutable: BTreeMap<String, Vec<ListRequest>> = BTreeMap::new();
     let mut requests = Vec::new();
-    for request in asked {
+    for request in wanted {
         if request.query.is_immutable {
             let of_collection = immutable.entry(request.path.clone()).or_default();
             of_collection.push(request);
@@ -395,10 +395,10 @@ impl List {
     pub fn named(&self, name: Option<&str>) -> Self {
         let objects = self.objects.iter();
         let is_named = |(_, own): &(String, String)| name.is_none_or(|name| own == name);
-        let objects = objects.filter(|(place, _)| is_named(place));
+        let objects = objects.filter(|(namespaced_name, _)| is_named(namespaced_name));
         Self {
             objects: objects
-                .map(|(place, it)| (place.clone(), it.clone()))
+                .map(|(namespaced_name, it)| (namespaced_name.clone(), it.clone()))
                 .collect(),
             trouble: self.trouble.clone(),
         }
@@ -411,12 +411,12 @@ impl List {
 
     /// Adds or replaces an object.
     pub fn insert(&mut self, object: Value) {
-        self.objects.insert(place(&object), object);
+        self.objects.insert(namespaced_name(&object), object);
     }
 
     /// Removes an object.
     pub fn remove(&mut self, object: &Value) {
-        self.objects.remove(&place(object));
+        self.objects.remove(&namespaced_name(object));
     }
 }
 
@@ -451,10 +451,10 @@ mod tests {
             }
             let wanted = names
                 .objects()
-                .map(|it| ListRequest::named("/values", place(it).1.as_str()));
+                .map(|it| ListRequest::named("/values", namespaced_name(it).1.as_str()));
             let values = join_all(wanted.map(|it| lists.required(&it)))?;
             let values = values.into_iter().filter_map(List::first);
-            let values = values.map(|value| place(value).1);
+            let values = values.map(|value| namespaced_name(value).1);
             Ok(values.chain(extra.trouble.clone()).collect())
         }
     }
@@ -467,22 +467,22 @@ mod tests {
     fn a_question_sends_its_requests_in_concurrent_rounds() {
         let mut lists = Lists::default();
         assert_eq!(Follow.answer(&lists), Err(NoAnswer::Unread));
-        let asked = lists.take_requests().lists;
+        let to_read = lists.take_requests().lists;
         let (extra, names) = (ListRequest::all("/extra"), ListRequest::all("/names"));
         let expected = [
             (extra.clone(), Necessity::Optional),
             (names.clone(), Necessity::Required),
         ];
-        assert_eq!(asked, expected.into());
+        assert_eq!(to_read, expected.into());
         lists.insert(extra, List::unreadable("forbidden".to_owned()));
         lists.insert(names.clone(), ["a", "b"].map(object).into_iter().collect());
         assert_eq!(Follow.answer(&lists), Err(NoAnswer::Unread));
         let values = ["a", "b"].map(|name| ListRequest::named("/values", name));
-        let asked = lists.take_requests();
+        let to_read = lists.take_requests();
         assert!(
             values
                 .iter()
-                .all(|value| asked.lists.contains_key(value) && asked.warnings.is_empty())
+                .all(|value| to_read.lists.contains_key(value) && to_read.warnings.is_empty())
         );
         lists.insert(values[0].clone(), [object("a")].into_iter().collect());
         lists.insert(values[1].clone(), List::default());

@@ -15,7 +15,7 @@ pub fn time_at(object: &Value, pointer: &str) -> Option<Timestamp> {
 }
 
 /// The namespace, empty for cluster-scoped objects, and the name of an object.
-pub fn place(object: &Value) -> (String, String) {
+pub fn namespaced_name(object: &Value) -> (String, String) {
     let text = |pointer| text_at(object, pointer).to_owned();
     (text("/metadata/namespace"), text("/metadata/name"))
 }

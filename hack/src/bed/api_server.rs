@@ -58,9 +58,9 @@ impl Bed {
         };
         // The server may have ended by itself.
         let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, signal));
-        let asked = Instant::now();
+        let start = Instant::now();
         while !processes::is_gone(pid) {
-            if asked.elapsed() > TIMEOUT {
+            if start.elapsed() > TIMEOUT {
                 let source = processes::Error::Stubborn { pids: vec![pid] };
                 return Err(self.processes(source));
             }

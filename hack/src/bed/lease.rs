@@ -30,7 +30,7 @@ pub struct Lease {
 
 impl Lease {
     /// Takes the lease on the bed `name`, which has its directory in `clusters`.
-    pub fn take(clusters: &Path, name: &Name) -> Result<Self, Error> {
+    pub fn acquire(clusters: &Path, name: &Name) -> Result<Self, Error> {
         let path = clusters.join(format!("{name}.lock"));
         Self::open(clusters, &path)
             .map_err(|source| Error::File {
@@ -106,28 +106,28 @@ mod tests {
     fn a_bed_has_one_holder() {
         let dir = tempfile::tempdir().unwrap();
         let (name, other) = ("a".parse().unwrap(), "b".parse().unwrap());
-        let lease = Lease::take(dir.path(), &name).unwrap();
-        let error = Lease::take(dir.path(), &name).unwrap_err().to_string();
+        let lease = Lease::acquire(dir.path(), &name).unwrap();
+        let error = Lease::acquire(dir.path(), &name).unwrap_err().to_string();
         assert!(error.contains(&std::process::id().to_string()), "{error}");
-        assert!(Lease::take(dir.path(), &other).is_ok());
+        assert!(Lease::acquire(dir.path(), &other).is_ok());
         drop(lease);
-        assert!(Lease::take(dir.path(), &name).is_ok());
+        assert!(Lease::acquire(dir.path(), &name).is_ok());
         assert_eq!(
             fs::read_dir(dir.path()).unwrap().count(),
             0,
             "nothing is left of ended beds"
         );
 
-        let lease = Lease::take(dir.path(), &name).unwrap();
+        let lease = Lease::acquire(dir.path(), &name).unwrap();
         let _inherited = lease.file.try_clone().unwrap();
         drop(lease);
         assert!(
-            Lease::take(dir.path(), &name).is_ok(),
+            Lease::acquire(dir.path(), &name).is_ok(),
             "the process that inherited it"
         );
 
         fs::create_dir(dir.path().join("a")).unwrap();
-        drop(Lease::take(dir.path(), &name).unwrap());
+        drop(Lease::acquire(dir.path(), &name).unwrap());
         assert!(dir.path().join("a.lock").exists(), "the bed goes on");
     }
 }

@@ -85,7 +85,7 @@ pub(super) fn running(dir: &Path, component: &str) -> Result<Option<i32>, Error>
 ///
 /// On return the processes have ended and closed their sockets, so their ports are free.
 pub(super) fn sweep(dir: &Path) -> Result<bool, Error> {
-    let asked = Instant::now();
+    let start = Instant::now();
     let mut any = dir.exists();
     let mut ending = BTreeSet::new();
     loop {
@@ -96,7 +96,7 @@ pub(super) fn sweep(dir: &Path) -> Result<bool, Error> {
         if ending.is_empty() {
             break;
         }
-        if asked.elapsed() > TIMEOUT {
+        if start.elapsed() > TIMEOUT {
             return Err(Error::Stubborn {
                 pids: ending.into_iter().collect(),
             });

@@ -53,8 +53,8 @@ impl Kubelet {
     }
 
     /// Starts or ends the agent, depending on its Deployment.
-    pub(crate) async fn follow(&mut self, place: &DemoCluster) -> Result<(), Error> {
-        let deployments = place
+    pub(crate) async fn follow(&mut self, cluster: &DemoCluster) -> Result<(), Error> {
+        let deployments = cluster
             .get_in(EDGE_CONTEXT, &["deployments", "-n", NAMESPACE, AGENT])
             .await?;
         let wanted = deployments.into_iter().any(|deployment| {
@@ -65,21 +65,21 @@ impl Kubelet {
         if !wanted {
             self.pod = None;
         } else if self.pod.is_none() {
-            self.pod = Some(self.start(place).await?);
+            self.pod = Some(self.start(cluster).await?);
         }
         Ok(())
     }
 
     /// Follows the Deployment forever; returns only on an error.
-    pub(crate) async fn keep_following(&mut self, place: &DemoCluster) -> Result<(), Error> {
+    pub(crate) async fn keep_following(&mut self, cluster: &DemoCluster) -> Result<(), Error> {
         loop {
-            self.follow(place).await?;
+            self.follow(cluster).await?;
             sleep(POLL_INTERVAL).await;
         }
     }
 
-    async fn start(&mut self, place: &DemoCluster) -> Result<Group, Error> {
-        let secrets = place
+    async fn start(&mut self, cluster: &DemoCluster) -> Result<Group, Error> {
+        let secrets = cluster
             .get_in(EDGE_CONTEXT, &["secrets", "-n", NAMESPACE, HUB])
             .await?;
         let volume = self.kubeconfig.with_file_name("agent");

@@ -25,14 +25,14 @@ const KINDS: &str = "objectdeployments,objectsets,configmaps,deployments,service
 
 /// Runs all steps, up to the first that does not have the expected results.
 pub(crate) async fn run(
-    place: &DemoCluster,
+    cluster: &DemoCluster,
     programs: &Programs,
     (manager, mut kubelet): (&mut Manager, Option<&mut Kubelet>),
 ) -> Result<(), Error> {
     let screen = Screen::detect();
-    place.create_namespace().await?;
+    cluster.create_namespace().await?;
     let mut parts = vec![(About::Revisions, &SHOP[..]), (About::Revisions, &CAFE[..])];
-    if place.has_others() {
+    if cluster.has_others() {
         parts.push((About::Applications, &BAKERY[..]));
         parts.push((About::Sites, &TILL[..]));
     }
@@ -43,19 +43,19 @@ pub(crate) async fn run(
             println!("{}\n", screen.heading(&number));
             let started = Instant::now();
             for (command, code) in step.acts {
-                place.show(programs, command, *code).await?;
+                cluster.show(programs, command, *code).await?;
             }
             before = wait(
                 about,
                 step,
-                (place, manager, kubelet.as_deref_mut()),
+                (cluster, manager, kubelet.as_deref_mut()),
                 &before,
             )
             .await?;
             println!("  done after {:.1} s\n", started.elapsed().as_secs_f64());
             println!("{}\n", textwrap::fill(step.narration, screen.width));
             for (command, code) in step.looks {
-                place.show(programs, command, *code).await?;
+                cluster.show(programs, command, *code).await?;
             }
         }
     }
@@ -75,16 +75,16 @@ enum About {
 
 impl About {
     /// The objects that the steps may check.
-    async fn look(self, place: &DemoCluster) -> Result<Snapshot, cluster::Error> {
+    async fn look(self, cluster: &DemoCluster) -> Result<Snapshot, cluster::Error> {
         let of = |kinds| [kinds, "--namespace", NAMESPACE];
         match self {
-            Self::Revisions => Ok(Snapshot::new(place.get(&of(KINDS)).await?)),
+            Self::Revisions => Ok(Snapshot::new(cluster.get(&of(KINDS)).await?)),
             Self::Applications => {
                 let (hub, other) = (of(releases::KINDS), of(releases::KINDS_OF_OTHER));
                 let (hub, other, clusters) = tokio::try_join!(
-                    place.get(&hub),
-                    place.get_in(OTHER, &other),
-                    place.get(&["clusters.shipper.booking.com"]),
+                    cluster.get(&hub),
+                    cluster.get_in(OTHER, &other),
+                    cluster.get(&["clusters.shipper.booking.com"]),
                 )?;
                 Ok(Snapshot::new(hub)
                     .with("", clusters)
@@ -93,10 +93,10 @@ impl About {
             Self::Sites => {
                 let (hub, site) = (of(sites::KINDS), of(sites::KINDS_OF_SITE));
                 let (hub, other, edge, clusters) = tokio::try_join!(
-                    place.get(&hub),
-                    place.get_in(OTHER, &site),
-                    place.get_in(EDGE_CONTEXT, &site),
-                    place.get(&["clusters.shipper.booking.com"]),
+                    cluster.get(&hub),
+                    cluster.get_in(OTHER, &site),
+                    cluster.get_in(EDGE_CONTEXT, &site),
+                    cluster.get(&["clusters.shipper.booking.com"]),
                 )?;
                 Ok(Snapshot::new(hub)
                     .with("", clusters)
@@ -111,16 +111,16 @@ impl About {
 async fn wait(
     about: About,
     step: &Step,
-    (place, manager, mut kubelet): (&DemoCluster, &mut Manager, Option<&mut Kubelet>),
+    (cluster, manager, mut kubelet): (&DemoCluster, &mut Manager, Option<&mut Kubelet>),
     before: &Snapshot,
 ) -> Result<Snapshot, Error> {
     let mut unmet = Vec::new();
     let look = async {
         loop {
             if let Some(kubelet) = &mut kubelet {
-                kubelet.follow(place).await?;
+                kubelet.follow(cluster).await?;
             }
-            let now = about.look(place).await?;
+            let now = about.look(cluster).await?;
             let expected = step.expected.iter();
             unmet = expected.filter_map(|one| one.unmet(&now, before)).collect();
             if unmet.is_empty() {

@@ -36,9 +36,9 @@ fn end_bed(name: &str) -> ExitCode {
         return ExitCode::FAILURE;
     };
     // The test process closes the pipe before it releases the bed, so the call is repeated.
-    let asked = Instant::now();
+    let start = Instant::now();
     while let Err(error) = bed::down(&dirs, &name) {
-        if asked.elapsed() > TIMEOUT {
+        if start.elapsed() > TIMEOUT {
             eprintln!("error: {error}");
             return ExitCode::FAILURE;
         }

@@ -132,7 +132,7 @@ fn is_named(path: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn seen(method: &str, uri: &str, content: &str) -> ObservedRequest {
+    fn request(method: &str, uri: &str, content: &str) -> ObservedRequest {
         let request = Request::builder().method(method).uri(uri);
         let request = request.header(header::CONTENT_TYPE, content);
         ObservedRequest::new(&request.body(()).unwrap())
@@ -140,7 +140,7 @@ mod tests {
 
     #[track_caller]
     fn check(method: &str, uri: &str, verb: Verb) {
-        assert_eq!(seen(method, uri, "").verb, verb, "{method} {uri}");
+        assert_eq!(request(method, uri, "").verb, verb, "{method} {uri}");
     }
 
     #[test]
@@ -185,11 +185,11 @@ mod tests {
     fn a_dry_run_is_no_write() {
         let path = "/api/v1/namespaces/a/configmaps/b";
         let apply = "application/apply-patch+yaml";
-        let write = seen("PATCH", &format!("{path}?force=true"), apply);
+        let write = request("PATCH", &format!("{path}?force=true"), apply);
         assert_eq!((write.verb, write.is_write()), (Verb::Apply, true));
-        let dry = seen("PATCH", &format!("{path}?dryRun=All&force=true"), apply);
+        let dry = request("PATCH", &format!("{path}?dryRun=All&force=true"), apply);
         assert_eq!((dry.verb, dry.is_write()), (Verb::Apply, false));
-        assert!(!seen("GET", path, "").is_write());
-        assert!(seen("DELETE", path, "").is_write());
+        assert!(!request("GET", path, "").is_write());
+        assert!(request("DELETE", path, "").is_write());
     }
 }

@@ -82,7 +82,7 @@ impl On {
         self
     }
 
-    fn matches(&self, seen: &ObservedRequest) -> bool {
+    fn matches(&self, request: &ObservedRequest) -> bool {
         let Self {
             verbs,
             path,
@@ -90,9 +90,11 @@ impl On {
             skip: _,
             times: _,
         } = self;
-        (verbs.is_empty() || verbs.contains(&seen.verb))
-            && path.as_ref().is_none_or(|path| path.is_match(&seen.path))
-            && dry_run.is_none_or(|dry_run| dry_run == seen.is_dry_run())
+        (verbs.is_empty() || verbs.contains(&request.verb))
+            && path
+                .as_ref()
+                .is_none_or(|path| path.is_match(&request.path))
+            && dry_run.is_none_or(|dry_run| dry_run == request.is_dry_run())
     }
 }
 
@@ -208,9 +210,9 @@ impl Script {
     }
 
     /// Returns the answer to a request, or `None` if the server is to answer it.
-    pub(super) fn next(&mut self, seen: &ObservedRequest) -> Option<Answer> {
+    pub(super) fn next(&mut self, request: &ObservedRequest) -> Option<Answer> {
         for entry in &mut self.0 {
-            if entry.on.times == 0 || !entry.on.matches(seen) {
+            if entry.on.times == 0 || !entry.on.matches(request) {
                 continue;
             }
             if entry.on.skip > 0 {
@@ -231,7 +233,7 @@ mod tests {
 
     use super::*;
 
-    fn seen(uri: &str) -> ObservedRequest {
+    fn request(uri: &str) -> ObservedRequest {
         ObservedRequest::new(&Request::get(uri).body(()).unwrap())
     }
 
@@ -248,7 +250,7 @@ mod tests {
         let lists = On::verb(Verb::List).path("/pods$");
         let first = script.add(lists.clone().times(1), Answer::conflict());
         let second = script.add(lists.after(1), Answer::gone());
-        let mut ask = |uri| code(script.next(&seen(uri)));
+        let mut ask = |uri| code(script.next(&request(uri)));
         assert_eq!(ask("/api/v1/secrets"), 0);
         assert_eq!(ask("/api/v1/pods/a"), 0);
         assert_eq!(ask("/api/v1/pods"), 409);

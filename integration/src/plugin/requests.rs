@@ -66,10 +66,16 @@ impl SeenPlugin<'_> {
         let ran = spawn_blocking(move || command.output().unwrap());
         let ran = ran.await.unwrap();
         assert!(ran.status.code() < Some(2), "{ran:?}");
-        let seen = self.requests();
-        let last =
-            |seen: &ObservedRequest| seen.path.rsplit('/').next().unwrap_or_default().to_owned();
-        let mut paths: Vec<String> = seen[before..].iter().map(last).collect();
+        let requests = self.requests();
+        let last = |request: &ObservedRequest| {
+            request
+                .path
+                .rsplit('/')
+                .next()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let mut paths: Vec<String> = requests[before..].iter().map(last).collect();
         paths.sort_unstable();
         paths
     }

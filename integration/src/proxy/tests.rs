@@ -167,11 +167,11 @@ async fn a_slow_line_delays_both_directions() {
         bytes_per_second: Some(1000),
     };
     proxy.set(Mode::Slow(slow)).await;
-    let asked = Instant::now();
+    let start = Instant::now();
     // Both directions have the delay, and the limited bandwidth for 100 bytes; the way back begins
     // before the way there ends.
     ask(&mut client, &"x".repeat(100)).await;
-    let took = asked.elapsed();
+    let took = start.elapsed();
     assert!(took >= Duration::from_millis(200), "{took:?}");
 
     // A line that is fast again delivers delayed bytes at once.

@@ -186,9 +186,9 @@ impl Site {
 impl Endpoint {
     /// Waits until the API server refuses a token.
     pub async fn until_refused(&self, token: &str) {
-        let asked = Instant::now();
+        let start = Instant::now();
         while self.accepts(token).await {
-            assert!(asked.elapsed() < CACHED_FOR, "the token is still accepted");
+            assert!(start.elapsed() < CACHED_FOR, "the token is still accepted");
             sleep(INTERVAL).await;
         }
     }

@@ -230,7 +230,7 @@ impl Joined {
     }
 
     async fn until(&self, text: &str, kind: &str, holds: impl Fn(&Value) -> bool) -> Value {
-        let asked = Instant::now();
+        let start = Instant::now();
         loop {
             let cluster = self.read().await.unwrap_or_default();
             let conditions = cluster["status"]["conditions"].as_array();
@@ -240,7 +240,7 @@ impl Joined {
                 return condition.clone();
             }
             assert!(
-                asked.elapsed() <= TIMEOUT,
+                start.elapsed() <= TIMEOUT,
                 "waited in vain for {text} on {}: {}",
                 self.name,
                 cluster["status"]

@@ -49,9 +49,9 @@ impl Leftovers {
             "apiVersion": "package-operator.run/v1alpha1", "kind": "ClusterObjectSet",
         });
         let label = format!("{LABEL_TEST}={}", self.ns);
-        let asked = Instant::now();
+        let start = Instant::now();
         while hub.get(&ns).await.is_some() || !hub.list(&sets, &label).await.is_empty() {
-            if asked.elapsed() > TEARDOWN {
+            if start.elapsed() > TEARDOWN {
                 eprintln!("the namespace {} does not go", self.ns);
                 break;
             }

@@ -61,7 +61,7 @@ impl Joined {
 
     /// Waits until the agent reports all mirrors as paused, if the site has an agent.
     pub async fn until_frozen(&self) {
-        let asked = Instant::now();
+        let start = Instant::now();
         loop {
             let mirrors = self.mirrored().await;
             let is_frozen = |mirror: &Value| {
@@ -75,7 +75,7 @@ impl Joined {
             if mirrors.iter().all(is_frozen) {
                 return;
             }
-            assert!(asked.elapsed() < TIMEOUT, "to be paused: {mirrors:#?}");
+            assert!(start.elapsed() < TIMEOUT, "to be paused: {mirrors:#?}");
             sleep(INTERVAL).await;
         }
     }

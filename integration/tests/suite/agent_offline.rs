@@ -70,21 +70,21 @@ impl Remote {
     /// Returns the number of phase statuses that the hub has accepted from the agent.
     fn reports(&self) -> usize {
         let heartbeat = "/objectsetphases/agent/status";
-        let seen = self.hub.requests();
-        let of = |seen: &&ObservedRequest| {
-            seen.is_write() && seen.carried_out && !seen.path.ends_with(heartbeat)
+        let requests = self.hub.requests();
+        let of = |request: &&ObservedRequest| {
+            request.is_write() && request.carried_out && !request.path.ends_with(heartbeat)
         };
-        seen.iter().filter(of).count()
+        requests.iter().filter(of).count()
     }
 
     /// Returns the number of writes that the site has carried out, of objects whose path contains a
     /// text.
     fn writes(&self, path: &str) -> usize {
-        let seen = self.site.requests();
-        let of = |seen: &&ObservedRequest| {
-            seen.is_write() && seen.carried_out && seen.path.contains(path)
+        let requests = self.site.requests();
+        let of = |request: &&ObservedRequest| {
+            request.is_write() && request.carried_out && request.path.contains(path)
         };
-        seen.iter().filter(of).count()
+        requests.iter().filter(of).count()
     }
 }
 
@@ -336,7 +336,9 @@ async fn a_deletion_waits_for_the_agent() {
     assert_eq!(remote.pulled.read(&settings()).await, None);
     assert_eq!(remote.pulled.read(&configmap("other")).await, None);
     let deletions = remote.site.requests();
-    let deletions = deletions.iter().filter(|seen| seen.verb == Verb::Delete);
+    let deletions = deletions
+        .iter()
+        .filter(|request| request.verb == Verb::Delete);
     assert_eq!(deletions.count(), 2, "each is deleted once");
 }
 

@@ -8,16 +8,16 @@ use baton_integration::sites::{Joined, PULL, Site};
 use crate::agent::{Pulled, settings};
 
 /// Returns the namespace of an agent on the hub.
-fn place(joined: &Joined) -> Value {
+fn hub_object(joined: &Joined) -> Value {
     json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": joined.mirrors() } })
 }
 
 /// Deletes the namespace of an agent, and waits until it is gone.
 async fn delete_namespace(pulled: &Pulled) {
-    let place = place(&pulled.joined);
+    let hub_object = hub_object(&pulled.joined);
     let hub = pulled.ns.cluster();
-    assert!(hub.delete(&place, "Background").await);
-    let gone = async || hub.get(&place).await.is_none();
+    assert!(hub.delete(&hub_object, "Background").await);
+    let gone = async || hub.get(&hub_object).await.is_none();
     pulled
         .ns
         .within(Duration::from_mins(1))

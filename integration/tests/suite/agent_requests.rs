@@ -11,8 +11,8 @@ use crate::agent::Pulled;
 const OBJECTS: usize = 5;
 
 /// True for the heartbeat of an agent.
-fn is_heartbeat(seen: &ObservedRequest) -> bool {
-    seen.path.ends_with("/objectsetphases/agent/status")
+fn is_heartbeat(request: &ObservedRequest) -> bool {
+    request.path.ends_with("/objectsetphases/agent/status")
 }
 
 /// Requests of an agent to both sides, without heartbeats and the requests for `/version` that
@@ -25,11 +25,12 @@ struct Cost {
 
 /// Returns the requests to both sides since the given number of requests to each.
 fn since(hub: &Faults, site: &Faults, (at_hub, at_site): (usize, usize)) -> Cost {
-    let of = |seen: &[ObservedRequest]| {
-        let work = seen
+    let of = |requests: &[ObservedRequest]| {
+        let work = requests
             .iter()
-            .filter(|seen| !is_heartbeat(seen) && seen.path != "/version");
-        work.map(|seen| (seen.verb, seen.path.clone())).collect()
+            .filter(|request| !is_heartbeat(request) && request.path != "/version");
+        work.map(|request| (request.verb, request.path.clone()))
+            .collect()
     };
     Cost {
         hub: of(&hub.requests()[at_hub..]),

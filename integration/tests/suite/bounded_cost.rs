@@ -79,9 +79,9 @@ async fn expensive_rules_delay_no_other_revision() {
     let slowest = std::cell::Cell::new(Duration::ZERO);
     let expensive = "CEL program failed: the rule is too expensive for this object";
     ns.eventually("all to report the error", async || {
-        let asked = Instant::now();
+        let start = Instant::now();
         assert!(bed.manager().is_ready());
-        slowest.set(slowest.get().max(asked.elapsed()));
+        slowest.set(slowest.get().max(start.elapsed()));
         let mut reported = true;
         for (name, text) in [
             ("slow-1", expensive),
@@ -131,11 +131,11 @@ async fn a_refused_phase_is_retried_with_a_growing_delay() {
             pauses.len() < 4,
             "no pause is longer than the first: {pauses:?}"
         );
-        let (asked, before) = (Instant::now(), dry_runs());
+        let (start, before) = (Instant::now(), dry_runs());
         ns.within(Duration::from_mins(3))
             .eventually("the next dry runs", async || dry_runs() >= before + OBJECTS)
             .await;
-        pauses.push(asked.elapsed().as_secs());
+        pauses.push(start.elapsed().as_secs());
     }
     // A change of kinds triggers a reconcile without that delay.
     let before = dry_runs();

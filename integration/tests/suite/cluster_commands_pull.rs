@@ -381,10 +381,10 @@ async fn removed(ns: &TestNamespace, there: &Cluster, path: &Path, name: &str, a
     );
     assert!(hub.get(&mirror).await.is_some());
 
-    let seen = watched(client(hub.kubeconfig()).await, &mirror, 60).await;
+    let events = watched(client(hub.kubeconfig()).await, &mirror, 60).await;
 
     let gone = messages(baton(ns, Some(path), &["remove", name, "--force"]));
-    let seen: Vec<_> = seen
+    let events: Vec<_> = events
         .take_while(|event| {
             let goes_on = !matches!(event, WatchEvent::Deleted(_));
             if let WatchEvent::Modified(mirror) | WatchEvent::Deleted(mirror) = event {
@@ -395,7 +395,10 @@ async fn removed(ns: &TestNamespace, there: &Cluster, path: &Path, name: &str, a
         .collect()
         .await;
     // The finalizer is removed in a separate write.
-    assert!(matches!(seen[..], [WatchEvent::Modified(_)]), "{seen:?}");
+    assert!(
+        matches!(events[..], [WatchEvent::Modified(_)]),
+        "{events:?}"
+    );
     for line in [
         format!("Deleting cluster {name}... done\n"),
         format!("Releasing the phases in namespace {}... done\n", home(name)),

@@ -55,11 +55,11 @@ async fn the_shipped_rights_are_enough_and_a_missing_one_is_reported() {
             .await;
         web.concluded().await;
         assert_eq!(web.has_sets(&[2]).await[0].uid(), sets[0].uid());
-        let place = match ns.scope() {
+        let namespace = match ns.scope() {
             Scope::Namespaced => ns.name(),
             Scope::Cluster => "default",
         };
-        let events = object("v1", "Event", "").within(place).manifest;
+        let events = object("v1", "Event", "").within(namespace).manifest;
         ns.eventually("an event about the new revision", async || {
             let events = ns.cluster().list(&events, "").await;
             let is_reported = |event: &Value| {

@@ -74,7 +74,7 @@ async fn until_taken_over(web: &TestDeployment<'_>) {
     let wanted = [Phase("Available"), Is("Succeeded", "True")];
     let is_observed =
         |live: &Value| live["status"]["observedGeneration"] == live["metadata"]["generation"];
-    let asked = std::time::Instant::now();
+    let start = std::time::Instant::now();
     loop {
         let set = web.set_reaches(1, &wanted).await;
         let is_marked = !annotation(&set.json, "baton.run/template-metadata").is_empty();
@@ -82,7 +82,7 @@ async fn until_taken_over(web: &TestDeployment<'_>) {
             return;
         }
         let set = &set.json;
-        assert!(asked.elapsed() <= TIMEOUT, "not taken over yet: {set:#}");
+        assert!(start.elapsed() <= TIMEOUT, "not taken over yet: {set:#}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
@@ -166,17 +166,20 @@ async fn the_mark_of_a_takeover_may_overlap_a_status_write() {
         .await;
     held.used(1).await;
     let status = format!("/objectsets/{}/status", set.name());
-    let is_reported = |seen: &ObservedRequest| seen.path.ends_with(&status) && seen.carried_out;
+    let is_reported =
+        |request: &ObservedRequest| request.path.ends_with(&status) && request.carried_out;
     faults
-        .until("the first status", |seen| seen.iter().any(is_reported))
+        .until("the first status", |requests| {
+            requests.iter().any(is_reported)
+        })
         .await;
     gate.open();
     until_taken_over(&ns.existing("web")).await;
     let refused = faults.requests();
     let refused = refused
         .iter()
-        .filter(|seen| seen.is_write() && seen.status == 409);
-    let refused: Vec<_> = refused.map(|seen| seen.verb).collect();
+        .filter(|request| request.is_write() && request.status == 409);
+    let refused: Vec<_> = refused.map(|request| request.verb).collect();
     assert_eq!(refused, [Verb::Patch]);
     assert_cost(&manager);
     assert_eq!(states(&ns).await, before);

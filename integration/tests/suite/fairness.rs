@@ -104,8 +104,8 @@ async fn a_cluster_that_answers_nothing_delays_no_other_revision() {
     for at in 0..STUCK {
         deliver(&format!("stuck-{at}")).create().await;
     }
-    let asked = |facts: &baton_integration::proxy::Facts| facts.swallowed > 0;
-    proxy.until("requests to be swallowed", asked).await;
+    let has_swallowed = |facts: &baton_integration::proxy::Facts| facts.swallowed > 0;
+    proxy.until("requests to be swallowed", has_swallowed).await;
     let good = other.set("good");
     let good = good.delegated("a", "default", [configmap("good")]);
     let good = good.available().await;

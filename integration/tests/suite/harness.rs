@@ -16,9 +16,9 @@ fn a_guard_ends_its_process_when_the_test_process_is_gone() {
     let mut guard = Guard::over_process(child.id());
     assert!(child.try_wait().unwrap().is_none());
     guard.close();
-    let asked = Instant::now();
+    let start = Instant::now();
     while child.try_wait().unwrap().is_none() {
-        assert!(asked.elapsed() < Duration::from_secs(10), "still there");
+        assert!(start.elapsed() < Duration::from_secs(10), "still there");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -128,12 +128,12 @@ async fn the_rules_and_the_dashboard_use_existing_metrics() {
         .lines()
         .filter_map(|line| line.trim().strip_prefix("- record: "))
         .collect();
-    let mut asked = BTreeSet::new();
+    let mut queried = BTreeSet::new();
     for expression in expressions(&rules, &read("dashboard.json")) {
         let names = name.find_iter(&expression);
-        asked.extend(names.map(|found| found.as_str().to_owned()));
+        queried.extend(names.map(|found| found.as_str().to_owned()));
     }
-    assert!(asked.len() > 15, "{asked:?}");
+    assert!(queried.len() > 15, "{queried:?}");
     ns.eventually("everything that is asked for", async || {
         let metrics = ns.metrics();
         let is_there = |name: &String| {
@@ -144,7 +144,7 @@ async fn the_rules_and_the_dashboard_use_existing_metrics() {
                     metrics.family(family).any(|(labels, _)| labels.get(name).is_some())
                 })
         };
-        let missing: Vec<&String> = asked.iter().filter(|name| !is_there(name)).collect();
+        let missing: Vec<&String> = queried.iter().filter(|name| !is_there(name)).collect();
         if !missing.is_empty() {
             eprintln!("not there: {missing:?}");
         }

@@ -174,11 +174,11 @@ async fn commands_about_one_deployment_read_only_its_revisions() {
     ] {
         let before = plugin.requests().len();
         plugin.asks_for(args).await;
-        let seen = plugin.requests().split_off(before);
-        let is_list = |seen: &&ObservedRequest| seen.path.ends_with("/objectsets");
-        let lists: Vec<&ObservedRequest> = seen.iter().filter(is_list).collect();
-        let is_narrow = |seen: &&ObservedRequest| seen.query.contains("labelSelector=");
-        assert!(!lists.is_empty(), "{args:?}: {seen:?}");
+        let requests = plugin.requests().split_off(before);
+        let is_list = |request: &&ObservedRequest| request.path.ends_with("/objectsets");
+        let lists: Vec<&ObservedRequest> = requests.iter().filter(is_list).collect();
+        let is_narrow = |request: &&ObservedRequest| request.query.contains("labelSelector=");
+        assert!(!lists.is_empty(), "{args:?}: {requests:?}");
         assert!(lists.iter().all(is_narrow), "{args:?}: {lists:?}");
     }
 }

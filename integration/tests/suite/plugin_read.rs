@@ -152,9 +152,12 @@ async fn only_events_of_the_chain_are_shown() {
     let events = ns.plugin(&["events", "web"]).success();
     assert!(events.starts_with("LAST SEEN "), "{events}");
     assert!(!events.contains("ObjectSet/other"), "{events}");
-    let place = |reason: &str| events.find(reason).unwrap_or_else(|| panic!("{events}"));
-    assert!(place("as revision 1") < place("as revision 2"), "{events}");
-    assert!(place("as revision 2") < place("TookOver"), "{events}");
+    let offset = |reason: &str| events.find(reason).unwrap_or_else(|| panic!("{events}"));
+    assert!(
+        offset("as revision 1") < offset("as revision 2"),
+        "{events}"
+    );
+    assert!(offset("as revision 2") < offset("TookOver"), "{events}");
 
     let mut follower = ns.plugin_started(&["events", "web", "-w"]);
     follower.writes("the existing events", |lines| {
@@ -329,8 +332,8 @@ async fn only_orphans_are_found() {
     ns.reaches("v2", &[Is("Available", "True")]).await;
     let none = ns.plugin(&["orphans"]);
     assert_eq!((none.code, none.stdout.as_str()), (0, ""));
-    let place = format!("No resources found in {} namespace.\n", ns.name());
-    assert_eq!(none.stderr, place);
+    let none_found = format!("No resources found in {} namespace.\n", ns.name());
+    assert_eq!(none.stderr, none_found);
     ns.delete_set("v1", "Orphan").await;
     assert_shows!(ns, "orphans", ns.plugin(&["orphans"]).success());
     let names = ns.plugin(&["orphans", "-o", "name"]).success();
@@ -513,10 +516,10 @@ async fn colours_depend_on_flags_and_the_environment() {
 async fn empty_lists_are_reported_as_by_kubectl() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let ran = ns.plugin(&["tree"]);
-    let place = format!("No resources found in {} namespace.\n", ns.name());
+    let none_found = format!("No resources found in {} namespace.\n", ns.name());
     assert_eq!(
         (ran.code, ran.stdout, ran.stderr),
-        (0, String::new(), place)
+        (0, String::new(), none_found)
     );
     let gone = ns.plugin(&["wait", "od/web", "--for=deleted"]).success();
     assert_eq!(gone, "od/web does not exist\n");
@@ -562,10 +565,10 @@ async fn objects_in_slices_are_counted() {
     assert!(first.contains(", 0 of 3 objects ready"), "{first}");
 
     let plugin = ns.seen_plugin().await;
-    let reads = |seen: &[ObservedRequest]| {
-        let reads = seen.iter();
+    let reads = |requests: &[ObservedRequest]| {
+        let reads = requests.iter();
         reads
-            .filter(|seen| seen.path.contains("/objectslices"))
+            .filter(|request| request.path.contains("/objectslices"))
             .count()
     };
     let mut follow = plugin.command(&["status", "os/v1", "--watch"]);

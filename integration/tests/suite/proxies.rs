@@ -57,7 +57,7 @@ async fn servers_are_reached_through_the_proxy_of_the_environment_or_the_kubecon
     let url = format!("http://baton:s3cret@{}", tunnel.address());
     let plain = kubeconfig(&ns, &json!({}));
     let own = kubeconfig(&ns, &json!({ "proxy-url": url }));
-    let asked = TunnelRequest {
+    let expected = TunnelRequest {
         target: "hub.example:6443".to_owned(),
         authorization: Some("Basic YmF0b246czNjcmV0".to_owned()),
     };
@@ -95,7 +95,7 @@ async fn servers_are_reached_through_the_proxy_of_the_environment_or_the_kubecon
             assert!(!stderr.contains("s3cret"), "{stderr}");
             let new = tunnel.requests()[before..].to_vec();
             assert_eq!(!new.is_empty(), is_reached, "{program:?} {variables:?}");
-            assert!(new.iter().all(|it| *it == asked), "{new:?}");
+            assert!(new.iter().all(|it| *it == expected), "{new:?}");
         }
     }
     for command in [baton(&ns, &plain), plugin(&ns, &plain)] {

@@ -27,18 +27,20 @@ async fn roll_out_with_each(scripts: Vec<Script>) {
         let rollout = Rollout::new(site, |join| join.through(&url)).await;
         println!("{}: {text}", rollout.ns.name());
         let injection = faults.inject(on, answer);
-        let asked = Instant::now();
+        let start = Instant::now();
         rollout.run(async |_| {}).await;
-        let took = asked.elapsed().as_secs_f32();
+        let took = start.elapsed().as_secs_f32();
         assert!(injection.count() >= least, "{text}: {}", injection.count());
         faults.heal();
         rollout.assert_calm(text).await;
         // A write that was carried out without an answer may be sent once more, without an effect.
-        let seen = faults.requests();
-        let lost = seen.iter().filter(|seen| seen.injected && is_done(seen));
+        let requests = faults.requests();
+        let lost = requests
+            .iter()
+            .filter(|request| request.injected && is_done(request));
         let most = calm().await.1 + lost.count();
-        let done = seen.iter().filter(|seen| is_done(seen));
-        let done: Vec<_> = done.map(|seen| (seen.verb, &*seen.path)).collect();
+        let done = requests.iter().filter(|request| is_done(request));
+        let done: Vec<_> = done.map(|request| (request.verb, &*request.path)).collect();
         let (met, writes) = (injection.count(), done.len());
         println!("{text}: {took:.1} s, {met} met, {writes} writes of {most}");
         assert!(writes <= most, "{text}: not {most} at most: {done:#?}");
@@ -242,10 +244,10 @@ async fn a_site_with_a_slow_line_is_not_reported_as_lost() {
         bytes_per_second: Some(100_000),
     };
     proxy.set(Mode::Slow(slow)).await;
-    let asked = Instant::now();
+    let start = Instant::now();
     rollout.run(async |_| {}).await;
     // Otherwise the line was not slow: each stage takes several requests one after the other.
-    assert!(asked.elapsed() > Duration::from_secs(2));
+    assert!(start.elapsed() > Duration::from_secs(2));
     rollout.assert_calm("a slow line").await;
     assert_eq!(rollout.joined.becomes("Connected", "True").await, since);
 }

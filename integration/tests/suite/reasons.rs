@@ -60,9 +60,9 @@ async fn logs_of_crashed_containers_are_read_only_on_request() {
     })
     .await;
     let status = ["status", "v1"];
-    let asked = || ns.plugin(&[&status[..], &["--logs"]].concat());
+    let with_logs = || ns.plugin(&[&status[..], &["--logs"]].concat());
     let heading = "Logs of crashed containers";
-    let before = asked();
+    let before = with_logs();
     assert_eq!(before.code, 1, "{before:?}");
     assert!(!before.stdout.contains(heading), "{before:?}");
 
@@ -77,7 +77,7 @@ async fn logs_of_crashed_containers_are_read_only_on_request() {
         let crashed = json!({ "status": { "phase": "Running", "containerStatuses": [container] } });
         ns.cluster().merge_status(&pod, &crashed).await.unwrap();
     }
-    let reported = asked();
+    let reported = with_logs();
     assert_eq!(reported.code, 1, "{reported:?}");
     let (_, logs) = reported.stdout.split_once(heading).unwrap();
     assert!(

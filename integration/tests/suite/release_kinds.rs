@@ -209,7 +209,7 @@ async fn invalid_fields_are_refused_by_the_schema() {
     let ns = unmanaged::namespace().await;
     let step = "/spec/environment/strategy/steps/0";
     let many = json!(vec![json!({ "name": "local" }); 1001]);
-    for (entry, pointer, value, place) in [
+    for (entry, pointer, value, path) in [
         (release(), "/spec/targetStep", json!(-1), "spec.targetStep"),
         (
             release(),
@@ -270,7 +270,7 @@ async fn invalid_fields_are_refused_by_the_schema() {
         *entry.pointer_mut(pointer).unwrap() = value;
         let refused = ns.cluster().create(&entry).await.unwrap_err();
         assert_eq!(refused.reason, "Invalid", "{pointer}: {refused:?}");
-        assert!(refused.message.contains(place), "{pointer}: {refused:?}");
+        assert!(refused.message.contains(path), "{pointer}: {refused:?}");
     }
 }
 

@@ -57,11 +57,11 @@ async fn the_shipped_rights_are_enough() {
         ns.reaches("v1", &[Is("Archived", "True")]).await;
         assert_eq!(ns.get(&own).await, None);
         assert_eq!(ns.get(&sliced).await, None);
-        let place = match scope {
+        let namespace = match scope {
             Scope::Namespaced => ns.name(),
             Scope::Cluster => "default",
         };
-        let events = object("v1", "Event", "").within(place).manifest;
+        let events = object("v1", "Event", "").within(namespace).manifest;
         let name = ns.set_name("v2");
         ns.eventually("an event about the handover", async || {
             let events = ns.cluster().list(&events, "").await;

@@ -177,16 +177,18 @@ impl Rollout {
         let there = site.list(&configmaps, "").await;
         let owners: Vec<Value> = [sets, phases].concat();
         let mut lines = Vec::new();
-        for (place, mut object) in [(&here, "hub"), (&there, "site"), (&owners, "hub")]
+        for (cluster, mut object) in [(&here, "hub"), (&there, "site"), (&owners, "hub")]
             .into_iter()
-            .flat_map(|(objects, place)| objects.iter().map(move |object| (place, object.clone())))
+            .flat_map(|(objects, cluster)| {
+                objects.iter().map(move |object| (cluster, object.clone()))
+            })
         {
             let name = object["metadata"]["name"].take();
             if name != "kube-root-ca.crt" {
                 forget(&mut object);
                 forget_status(&mut object);
                 let kind = object["kind"].as_str().unwrap_or("ConfigMap");
-                flatten(&format!("{place} {kind} {name}"), &object, &mut lines);
+                flatten(&format!("{cluster} {kind} {name}"), &object, &mut lines);
             }
         }
         for line in &mut lines {
@@ -232,9 +234,9 @@ pub(crate) async fn calm() -> &'static (Outcome, usize) {
             // created and deleted.
             assert!(*changes <= 3, "{name} changed {changes} times");
         }
-        let seen = faults.requests();
-        let done = seen.iter().filter(|seen| is_done(seen));
-        let done: Vec<_> = done.map(|seen| (seen.verb, &*seen.path)).collect();
+        let requests = faults.requests();
+        let done = requests.iter().filter(|request| is_done(request));
+        let done: Vec<_> = done.map(|request| (request.verb, &*request.path)).collect();
         let changes = outcome.changes.values().sum::<usize>();
         assert_eq!(
             done.len(),
@@ -282,13 +284,13 @@ pub(crate) fn watch_scripts(path: &str) -> Vec<Script> {
 }
 
 /// Returns the number of writes that the server has carried out.
-pub(crate) fn writes(seen: &[ObservedRequest]) -> usize {
-    seen.iter().filter(|seen| is_done(seen)).count()
+pub(crate) fn writes(requests: &[ObservedRequest]) -> usize {
+    requests.iter().filter(|request| is_done(request)).count()
 }
 
 /// True if a request was a write that the server has carried out.
-pub(crate) fn is_done(seen: &ObservedRequest) -> bool {
-    seen.is_write() && seen.carried_out
+pub(crate) fn is_done(request: &ObservedRequest) -> bool {
+    request.is_write() && request.carried_out
 }
 
 /// Removes the parts of a status that depend on the name of the namespace, and the UIDs of phase

@@ -54,11 +54,11 @@ fn excessive(ns: &TestNamespace) -> Vec<(&'static str, Value, &'static str)> {
 
 async fn fields_beyond_the_bounds_are_refused_by_the_schema(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
-    for (field, value, place) in excessive(&ns) {
+    for (field, value, path) in excessive(&ns) {
         let set = ns.set("v1").revision(1).spec(field, value);
         let refused = set.try_create().await.unwrap_err();
         assert_eq!(refused.reason, "Invalid", "{refused:?}");
-        assert!(refused.message.contains(place), "{refused:?}");
+        assert!(refused.message.contains(path), "{refused:?}");
     }
 }
 

@@ -60,11 +60,11 @@ async fn values_of_fields_are_never_quoted(scope: Scope) {
             .reaching(&[Is("Available", "False"), Says("Available", text)])
             .await;
     }
-    let place = match scope {
+    let namespace = match scope {
         Scope::Namespaced => ns.name(),
         Scope::Cluster => "default",
     };
-    let like = object("v1", "Event", "").within(place).manifest;
+    let like = object("v1", "Event", "").within(namespace).manifest;
     let refused = ns.set_name("typed");
     ns.eventually("an event about the refusal", async || {
         let events = ns.cluster().list(&like, "").await;

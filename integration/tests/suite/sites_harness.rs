@@ -137,11 +137,14 @@ async fn requests_are_answered_by_a_script() {
     };
     assert_eq!(tokio::join!(create("held"), released).0, Ok(()));
 
-    let seen = faults.requests();
-    let statuses: Vec<u16> = seen.iter().map(|seen| seen.status).collect();
+    let requests = faults.requests();
+    let statuses: Vec<u16> = requests.iter().map(|request| request.status).collect();
     assert_eq!(statuses, [409, 500, 500, 429, 201, 201]);
-    assert!(seen.iter().all(ObservedRequest::is_write));
-    let done = seen.iter().filter(|seen| seen.carried_out).count();
+    assert!(requests.iter().all(ObservedRequest::is_write));
+    let done = requests
+        .iter()
+        .filter(|request| request.carried_out)
+        .count();
     assert_eq!(done, 3);
     site.forget(ns.name()).await;
 }
@@ -197,7 +200,7 @@ async fn scripted_faults_cut_answers_and_watches() {
     ] {
         let before = faults.requests().len();
         let end = async {
-            let open = |seen: &[ObservedRequest]| seen.len() > before;
+            let open = |requests: &[ObservedRequest]| requests.len() > before;
             faults.until("the watch to be open", open).await;
             faults.end_watches("/configmaps$", how.clone());
         };
@@ -222,9 +225,9 @@ async fn an_api_server_restarts() {
     let cluster = site.cluster().await;
     let home = object("v1", "Namespace", &name).manifest;
     assert!(cluster.delete(&home, "Background").await);
-    let asked = std::time::Instant::now();
+    let start = std::time::Instant::now();
     while cluster.get(&home).await.is_some() {
-        assert!(asked.elapsed() < Duration::from_mins(1));
+        assert!(start.elapsed() < Duration::from_mins(1));
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

@@ -97,8 +97,8 @@ async fn is_delivered(ns: &TestNamespace, joined: &Joined, number: i64) {
     };
     ns.eventually(&format!("revision {number} in the site"), there)
         .await;
-    let seen = json!({ "metadata": { "annotations": { "seen": wanted } } });
-    site.merge(&settings, &seen).await.unwrap();
+    let annotated = json!({ "metadata": { "annotations": { "seen": wanted } } });
+    site.merge(&settings, &annotated).await.unwrap();
 }
 
 /// Waits until the last object of a revision is in the site.

@@ -45,8 +45,8 @@ async fn ask(ns: &TestNamespace, like: &Entry, spec: Value) -> Result<Value, Ref
 async fn assert_refused(ns: &TestNamespace, like: &Entry, valid: &Value, cases: Vec<Case>) {
     for (pointer, value, expected) in cases {
         let what: String = format!("{pointer}: {value}").chars().take(100).collect();
-        let asked = ask(ns, like, changed(valid, pointer, value)).await;
-        let refused = asked.expect_err(&what);
+        let answer = ask(ns, like, changed(valid, pointer, value)).await;
+        let refused = answer.expect_err(&what);
         assert_eq!(refused.reason, "Invalid", "{what}: {refused:?}");
         for part in expected.split(" .. ") {
             assert!(
@@ -414,7 +414,7 @@ async fn an_application_reports_errors_that_the_schema_cannot_detect() {
         ("InvalidTemplate", spec, "template")
     };
     let phase = |name: &str| json!({ "name": name, "objects": [configmap("cm").into_json()] });
-    for ((why, spec, place), cause) in [
+    for ((why, spec, location), cause) in [
         (window("soon", "1h", "UTC"), "\"soon\""),
         (window("61 * * * *", "1h", "UTC"), "\"61 * * * *\""),
         (window("0 0 30 2 *", "1h", "UTC"), "never fires"),
@@ -432,9 +432,9 @@ async fn an_application_reports_errors_that_the_schema_cannot_detect() {
         fleet.application(&spec).await;
         let is_reported = |live: &Value| {
             let [reason, message] = reason(live, "Kept");
-            reason == why && message.contains(place) && message.contains(cause)
+            reason == why && message.contains(location) && message.contains(cause)
         };
-        let wanted = format!("{why} in {place} because of {cause}");
+        let wanted = format!("{why} in {location} because of {cause}");
         ns.object_becomes(&application, &wanted, is_reported).await;
     }
     assert!(fleet.kept().await.is_empty());
@@ -475,7 +475,7 @@ async fn a_deployment_reports_errors_that_the_schema_cannot_detect() {
     let no_application = ("Waiting", "ApplicationNotFound", "SiteApplication");
     let no_version = ("Waiting", "VersionNotFound", APPLICATION);
     let of_placement = ("Placed", "InvalidExpression", "placement.matchSiteLabels");
-    for (at, (fields, (kind, why, place), cause)) in [
+    for (at, (fields, (kind, why, location), cause)) in [
         (canary("a ~ b"), of_canary, "at byte 2"),
         (canary(""), of_canary, "at byte 0"),
         (
@@ -515,9 +515,9 @@ async fn a_deployment_reports_errors_that_the_schema_cannot_detect() {
         fleet.deployment(&name, fields).await;
         let is_reported = |live: &Value| {
             let [reason, message] = reason(live, kind);
-            reason == why && message.contains(place) && message.contains(cause)
+            reason == why && message.contains(location) && message.contains(cause)
         };
-        let wanted = format!("{why} in {place} because of {cause}");
+        let wanted = format!("{why} in {location} because of {cause}");
         fleet.becomes(&name, &wanted, is_reported).await;
         assert!(fleet.revisions(&name, &hub).await.is_empty(), "{wanted}");
         ns.delete(&Fleet::kind("SiteDeployment", &name)).await;

@@ -225,8 +225,8 @@ async fn equivalent_forms_of_values_cause_no_write() {
     settle(&ns, &bed).await;
     check_untouched(&ns, &all, &before).await;
     let mut counts = count.so_far(&bed);
-    let asked = counts.remove("dry-run").unwrap_or_default();
-    assert!(asked <= all.len() as u64, "{asked} dry runs");
+    let dry_runs = counts.remove("dry-run").unwrap_or_default();
+    assert!(dry_runs <= all.len() as u64, "{dry_runs} dry runs");
     check_quiet(&counts, Shape::ALL.len());
 }
 

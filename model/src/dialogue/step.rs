@@ -23,7 +23,7 @@ pub struct Start {
     /// creates again to change them; one bit each.
     pub reported: u8,
     /// State and fingerprints of each object in the cache.
-    pub seen: [(Option<ContentId>, SettledId); OBJECTS],
+    pub observed: [(Option<ContentId>, SettledId); OBJECTS],
     /// Records of the other actors.
     pub view: View,
 }

@@ -64,7 +64,7 @@ pub(super) fn number(state: &State, index: usize) -> Option<u8> {
 }
 
 /// The requested state of a phase object.
-pub(super) fn wish_of_phase(record: crate::state::Record) -> RequestedState {
+pub(super) fn requested_of_phase(record: crate::state::Record) -> RequestedState {
     if record.paused {
         RequestedState::Paused
     } else {

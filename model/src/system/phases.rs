@@ -3,7 +3,7 @@
 use super::{
     Alarm, Delegation, Ending, Life, OBJECTS, PhaseAnswer, Record, Reported, RequestOutcome,
     RequestedState, State, Status, System, World,
-    facts::{gone, view, wish_of_phase},
+    facts::{gone, requested_of_phase, view},
 };
 
 impl System {
@@ -13,14 +13,14 @@ impl System {
         let set = state.sets[index];
         let phase = World::phase_of(index);
         let record = &mut state.sets[phase].record;
-        let asked = self.dialogues.delegation(set.dialogue).cloned();
+        let delegation = self.dialogues.delegation(set.dialogue).cloned();
         let mut said = if record.exists() {
             PhaseAnswer::Changed
         } else {
             PhaseAnswer::Gone
         };
         if fate != RequestOutcome::Lost {
-            match asked {
+            match delegation {
                 Some(Delegation::Create(_)) if !record.exists() => {
                     *record = Record {
                         life: Life::Alive,
@@ -91,7 +91,7 @@ impl System {
             }
             Ending::Pass { status, .. } | Ending::Teardown { status, .. } => {
                 record.status = status;
-                if wish_of_phase(*record) != started {
+                if requested_of_phase(*record) != started {
                     outdate(record);
                 }
             }

@@ -13,7 +13,7 @@ impl System {
     /// present state of the object. A request for any other state would be refused.
     pub(super) fn stray(&self, state: &State, index: usize) -> Option<Request> {
         let object = state.objects[index];
-        if object.cached != Cached::Current || self.seen(state, index).is_none() {
+        if object.cached != Cached::Current || self.observed(state, index).is_none() {
             return None;
         }
         let owners = self.dialogues.contents.facts(object.content).owners;

@@ -26,14 +26,14 @@ impl System {
                 UserAction::Archive(index)
                     if state.sets[index].requested != RequestedState::Archived =>
                 {
-                    actions.push(Action::Wish(small(index), RequestedState::Archived));
+                    actions.push(Action::SetState(small(index), RequestedState::Archived));
                 }
                 UserAction::Pause(index) => match state.sets[index].requested {
                     RequestedState::Active => {
-                        actions.push(Action::Wish(small(index), RequestedState::Paused));
+                        actions.push(Action::SetState(small(index), RequestedState::Paused));
                     }
                     RequestedState::Paused => {
-                        actions.push(Action::Wish(small(index), RequestedState::Active));
+                        actions.push(Action::SetState(small(index), RequestedState::Active));
                     }
                     RequestedState::Archived => {}
                 },

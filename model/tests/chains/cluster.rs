@@ -293,14 +293,14 @@ impl World {
             Gvk::new("v1", "ConfigMap"),
             KindState::served(KindScope::Namespaced),
         )]);
-        let mut seen = BTreeMap::new();
+        let mut observed = BTreeMap::new();
         for key in phases
             .iter()
             .flat_map(|phase| &phase.objects)
             .map(|object| &object.key)
         {
             let cached = self.cached(key);
-            seen.insert(key.clone(), cached);
+            observed.insert(key.clone(), cached);
         }
         let key = |at: Position| &phases[at.phase].objects[at.object].key;
         let now = Timestamp::UNIX_EPOCH;
@@ -310,7 +310,7 @@ impl World {
                 ..revision.clone()
             };
             let mut teardown =
-                Teardown::new(&revision, &phases, &kinds, |at| seen[key(at)].0.clone());
+                Teardown::new(&revision, &phases, &kinds, |at| observed[key(at)].0.clone());
             let mut steps = 0;
             while let Step::Send(requests) = teardown.step() {
                 steps += 1;
@@ -335,7 +335,7 @@ impl World {
                 kinds: &kinds,
                 siblings: &siblings,
             };
-            let mut pass = Pass::new(snapshot, |at| seen[key(at)].clone());
+            let mut pass = Pass::new(snapshot, |at| observed[key(at)].clone());
             let mut steps = 0;
             while let Step::Send(requests) = pass.step() {
                 steps += 1;

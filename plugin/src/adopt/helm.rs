@@ -138,9 +138,9 @@ impl Release {
             notes: parsed.notes,
             ..FoundObjects::default()
         };
-        for (place, document) in parsed.documents {
+        for (location, document) in parsed.documents {
             for manifest in flat(document.value) {
-                match ObjectToAdopt::of_manifest(place.clone(), manifest) {
+                match ObjectToAdopt::of_manifest(location.clone(), manifest) {
                     Ok(member) => found.members.push(member),
                     Err(error) => found.errors.push(error),
                 }

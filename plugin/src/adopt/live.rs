@@ -50,7 +50,7 @@ pub(crate) async fn read(
     choice: AdoptFilter,
 ) -> Result<Adoptable, Error> {
     let mut adoptable = Adoptable::default();
-    let mut seen = BTreeSet::new();
+    let mut keys = BTreeSet::new();
     let mut members = Vec::new();
     for source in found {
         adoptable.notes.extend(source.notes);
@@ -68,7 +68,7 @@ pub(crate) async fn read(
                     KindScope::Namespaced => {}
                 }
             }
-            if seen.insert(member.key()) {
+            if keys.insert(member.key()) {
                 members.push((member, resource));
             }
         }
@@ -100,9 +100,7 @@ pub(crate) async fn read(
 
 impl Adoptable {
     fn take(&mut self, member: ObjectToAdopt, looked: ReadResult, choice: AdoptFilter) {
-        let ObjectToAdopt {
-            location: place, ..
-        } = &member;
+        let ObjectToAdopt { location, .. } = &member;
         let title = object_title(&member.key());
         match looked {
             ReadResult::Live(live) => {
@@ -116,19 +114,19 @@ impl Adoptable {
                     self.members.push((member, live));
                 }
             }
-            ReadResult::Missing if choice.skip_missing => self
-                .notes
-                .push(format!("{place}: {title} does not exist; it is left out")),
+            ReadResult::Missing if choice.skip_missing => self.notes.push(format!(
+                "{location}: {title} does not exist; it is left out"
+            )),
             ReadResult::Missing => self.errors.push(format!(
-                "{place}: {title} does not exist; --skip-missing leaves it out"
+                "{location}: {title} does not exist; --skip-missing leaves it out"
             )),
             ReadResult::NotServed => {
                 let version = member.gvk.api_version();
                 self.errors.push(format!(
-                    "{place}: {title} is of {version}, which the API server does not serve"
+                    "{location}: {title} is of {version}, which the API server does not serve"
                 ));
             }
-            ReadResult::Failed(why) => self.errors.push(format!("{place}: {title}: {why}")),
+            ReadResult::Failed(why) => self.errors.push(format!("{location}: {title}: {why}")),
         }
     }
 }

@@ -41,8 +41,8 @@ const OF_KUBERNETES: [&str; 8] = [
 ///
 /// These are the standard ones, those that the user named, and those with marks of a tool on
 /// the object. Without a record of the last apply, all commands of kubectl are included.
-pub(crate) fn former(live: &Value, asked: &[String], has_record: bool) -> Vec<String> {
-    let mut former: BTreeSet<String> = asked.iter().cloned().collect();
+pub(crate) fn former(live: &Value, chosen: &[String], has_record: bool) -> Vec<String> {
+    let mut former: BTreeSet<String> = chosen.iter().cloned().collect();
     former.extend(FORMER_FIELD_MANAGERS.map(str::to_owned));
     let tools = entries(live).iter().filter(|entry| {
         let manager = text(entry, "manager");

@@ -135,12 +135,12 @@ async fn objects(cluster: &Cluster, chain: &Chain) -> Result<Vec<(Gvk, ObjectKey
         .map(|(revision, content)| (*revision, content))
         .collect();
     let children = lists::children(cluster, "", &wanted, Detail::AsProbed).await?;
-    let mut seen = BTreeSet::new();
+    let mut keys = BTreeSet::new();
     let mut objects = Vec::new();
     for object in contents.iter().flat_map(|(_, content)| content.objects()) {
         match children.find(&object.key) {
             LookupResult::Live(live) if is_held(live, chain) => {
-                if seen.insert(&object.key) {
+                if keys.insert(&object.key) {
                     objects.push((object.gvk.clone(), object.key.clone()));
                 }
             }

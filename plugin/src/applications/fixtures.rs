@@ -207,14 +207,6 @@ pub(crate) fn named(objects: &[Value], target: &AppTarget) -> Observed {
     let (installation, capacity) = (of("InstallationTarget"), of("CapacityTarget"));
     let targets = [&installation, &capacity, &of("TrafficTarget")];
     let (application, releases) = (of("Application"), of("Release"));
-    let (lists, place) = (Lists::default(), ("ns", "shop"));
-    Observed::new(
-        &lists,
-        target,
-        place,
-        application.first(),
-        &releases,
-        targets,
-    )
-    .unwrap()
+    let (lists, key) = (Lists::default(), ("ns", "shop"));
+    Observed::new(&lists, target, key, application.first(), &releases, targets).unwrap()
 }

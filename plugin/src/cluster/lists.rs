@@ -49,18 +49,18 @@ pub(crate) async fn answer<Q: Question>(
 ) -> Result<Q::Answer, Error> {
     loop {
         let answer = question.answer(lists);
-        let mut asked = lists.take_requests();
-        asked.warnings.iter().for_each(|text| warn(text));
+        let mut to_read = lists.take_requests();
+        to_read.warnings.iter().for_each(|text| warn(text));
         match answer {
             Ok(answer) => return Ok(answer),
             Err(NoAnswer::Missing(missing)) => return Err(Error::NotFound(missing.to_string())),
             Err(NoAnswer::Unreadable(why)) => return Err(Error::Impossible(why)),
             Err(NoAnswer::Unread) => {}
         }
-        discover(cluster, lists, asked.kinds).await;
-        asked.lists.retain(|it, _| lists.get(it).is_none());
-        let is_required = |it: &ListRequest| asked.lists[it] == Necessity::Required;
-        let mut reads = read(cluster, asked.lists.keys().cloned(), Q::trim);
+        discover(cluster, lists, to_read.kinds).await;
+        to_read.lists.retain(|it, _| lists.get(it).is_none());
+        let is_required = |it: &ListRequest| to_read.lists[it] == Necessity::Required;
+        let mut reads = read(cluster, to_read.lists.keys().cloned(), Q::trim);
         while let Some((requests, list)) = reads.next().await {
             let list = match list {
                 Err(error) if ends_reading(&error) || requests.iter().any(is_required) => {
@@ -81,20 +81,22 @@ fn ends_reading(error: &Error) -> bool {
 /// Reads the requested lists concurrently. Each result answers one or several of the requests.
 pub(crate) fn read(
     cluster: &Cluster,
-    asked: impl IntoIterator<Item = ListRequest>,
+    lists_to_read: impl IntoIterator<Item = ListRequest>,
     trim: fn(&mut Value),
 ) -> impl Stream<Item = (Vec<ListRequest>, Result<List, Error>)> + Unpin {
-    let reads = requests(asked).into_iter().map(move |(request, of)| {
-        Box::pin(async move {
-            let mut list = List::default();
-            let take = |mut object| {
-                trim(&mut object);
-                list.insert(object);
-            };
-            let read = cluster.each_at(&request.path, &request.query, take).await;
-            (of, read.map(|()| list))
-        })
-    });
+    let reads = requests(lists_to_read)
+        .into_iter()
+        .map(move |(request, of)| {
+            Box::pin(async move {
+                let mut list = List::default();
+                let take = |mut object| {
+                    trim(&mut object);
+                    list.insert(object);
+                };
+                let read = cluster.each_at(&request.path, &request.query, take).await;
+                (of, read.map(|()| list))
+            })
+        });
     stream::iter(reads).buffered(MAX_CONCURRENT)
 }
 
@@ -180,16 +182,16 @@ pub(crate) async fn slices<'a>(
     once(cluster, &SlicesOf::required(revisions)).await
 }
 
-/// The objects that revisions want in this cluster. `place` is the name by which their phases refer
-/// to this cluster, see [`place`](baton_view::content::Phase::place).
+/// The objects that revisions want in this cluster. `class` is the name by which their phases refer
+/// to this cluster, see [delivery class](baton_view::content::Phase::delivery_class).
 pub(crate) async fn children(
     cluster: &Cluster,
-    place: &str,
+    class: &str,
     wanted: &[WantedRevision<'_>],
     detail: Detail,
 ) -> Result<Children, Error> {
     let question = ChildrenOf {
-        place,
+        class,
         wanted,
         detail,
     };

@@ -21,7 +21,7 @@ use crate::{
     },
     args::GlobalArgs,
     connect::Cluster,
-    diff::{forecast::forecast, input::place, phase_clusters::PhaseClusters},
+    diff::{forecast::forecast, input::set_default_namespace, phase_clusters::PhaseClusters},
     error::Error,
     output::report,
     pack::{
@@ -113,7 +113,7 @@ async fn take_over(
     let package = &mut packed.package;
     let unplaced = GlobalArgs::default();
     for object in package.slices.iter_mut().chain([&mut package.object]) {
-        place(object, cluster, &unplaced)?;
+        set_default_namespace(object, cluster, &unplaced)?;
     }
     let object = &package.object;
     let kind = ChainKind::of(object).unwrap_or(ChainKind::ObjectDeployment);

@@ -171,22 +171,22 @@ async fn with_file(path: &Path, args: &DiffArgs, global: &GlobalArgs) -> Result<
     let cluster = &places.home;
     let mut given = input::read(cluster, global, path, args.name.as_deref()).await?;
     for slice in &mut given.slices {
-        input::place(slice, cluster, global)?;
+        input::set_default_namespace(slice, cluster, global)?;
     }
     let mut sections = Vec::new();
     for mut subject in given.subjects {
         let Some(kind) = ChainKind::of(&subject) else {
             continue;
         };
-        input::place(&mut subject, cluster, global)?;
+        input::set_default_namespace(&mut subject, cluster, global)?;
         sections.extend(forecast::forecast(&places, &subject, kind, &given.slices).await?);
     }
     for mut application in given.applications {
-        input::place(&mut application, cluster, global)?;
+        input::set_default_namespace(&mut application, cluster, global)?;
         sections.extend(applications::forecast::forecast(cluster, &application).await?);
     }
     for mut application in given.site_applications {
-        input::place(&mut application, cluster, global)?;
+        input::set_default_namespace(&mut application, cluster, global)?;
         sections.extend(sites::forecast::forecast(cluster, &application).await?);
     }
     show(&sections, &Labels::new("live", "applied"), global).await
@@ -352,23 +352,23 @@ impl Compared<'_> {
     }
 
     /// The differences from the live object, with notes about fields of other managers.
-    async fn with_live(&self, seen: &Value) -> Result<Option<Section>, Error> {
+    async fn with_live(&self, live: &Value) -> Result<Option<Section>, Error> {
         let (cluster, object) = (self.cluster, self.object);
-        let former = takeover::former(self.next, self.siblings, object, seen);
-        let wanted = live::body(object, seen);
-        let stays = takeover::stays(seen, &wanted, &former);
-        let plain = self.plain(Some(seen), None);
-        if plain.is_none() && !takeover::removes_any(seen, &wanted, &former) {
+        let former = takeover::former(self.next, self.siblings, object, live);
+        let wanted = live::body(object, live);
+        let stays = takeover::stays(live, &wanted, &former);
+        let plain = self.plain(Some(live), None);
+        if plain.is_none() && !takeover::removes_any(live, &wanted, &former) {
             return Ok(self.noted(None, stays));
         }
         // The dry run shows if the values differ, or only their notation.
-        let body = live::dry_run_body(object, seen);
+        let body = live::dry_run_body(object, live);
         let (section, note) = match forecast::dry_run(cluster, object, &body, true).await {
             Ok(answer) => {
                 let settled =
-                    takeover::without_former_fields(cluster, object, seen, &body, &former, answer);
+                    takeover::without_former_fields(cluster, object, live, &body, &former, answer);
                 let (answer, note) = settled.await?;
-                (self.plain(Some(seen), Some(&answer)), note)
+                (self.plain(Some(live), Some(&answer)), note)
             }
             Err(error) if forecast::is_lack_of_rights(&error) => {
                 (plain, Some(ObjectNote::AsWritten))

@@ -223,14 +223,14 @@ pub(crate) async fn roll_back(
     wanted: &RollbackOptions,
 ) -> Result<RollbackResult, Error> {
     let mut round = 1;
-    let mut seen = wanted.only.clone();
+    let mut chosen = wanted.only.clone();
     loop {
         let chain = lists::chain(cluster, target).await?;
         let Some(deployment) = chain.asked_deployment() else {
             return roll_revisions(cluster, target, &chain, wanted).await;
         };
         let now = SpecVersion::of(deployment);
-        if seen.is_some_and(|seen| seen != now) {
+        if chosen.is_some_and(|chosen| chosen != now) {
             return Err(Error::Impossible(format!(
                 "{} has changed since it was read; nothing was rolled back",
                 name(&deployment.object)
@@ -239,7 +239,7 @@ pub(crate) async fn roll_back(
         match roll_deployment_once(cluster, deployment, &chain, wanted).await {
             // Most likely its status was written in the meantime.
             Err(error) if error.is_code(409) && round < ROUNDS => {
-                seen = Some(now);
+                chosen = Some(now);
                 round += 1;
             }
             result => return result,

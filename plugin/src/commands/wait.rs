@@ -320,7 +320,10 @@ fn judge_condition(
     let Some(found) = found else {
         return GoalState::No(format!("{name} has no condition {type_}"));
     };
-    let stale = matches!((found.observed_generation, generation), (Some(seen), Some(now)) if seen != 0 && seen < now);
+    let stale = matches!(
+        (found.observed_generation, generation),
+        (Some(reported), Some(now)) if reported != 0 && reported < now
+    );
     if stale {
         return GoalState::No(format!(
             "the condition {type_} of {name} is about an earlier spec"

@@ -17,7 +17,7 @@ use baton_view::{
     content::RevisionContent,
     diff::{
         Section, Topic,
-        apply::{ChainSiblings, NewContainers, Response, condense, evaluate, request},
+        apply::{ChainSiblings, NewContainers, Response, evaluate, request, without_unchanged},
         note::ObjectNote,
         outcome::{DiffOutcome, UnreadReason},
         plan::{Plan, as_next, itself, last_applied, three_way},
@@ -189,7 +189,7 @@ async fn of_plan(
     sections.extend(objects);
     sections.extend(of_old_objects(places, plan, &content, &old, &children).await?);
     let fates = DiffOutcome::count(sections.iter().map(|section| section.outcome.group()));
-    let (sections, left_out) = condense(sections);
+    let (sections, left_out) = without_unchanged(sections);
     let first = Section::new(Topic::Revision(next.number)).fate(fates);
     let first = first.notes(plan.note.clone().into_iter().chain(left_out));
     let before = newest.map(|newest| RevisionSide::of_revision(newest, slices.content(newest)));
@@ -209,10 +209,10 @@ async fn of_objects(
     children: &PlacedChildren,
 ) -> Result<Vec<Section>, Error> {
     let bringing = NewContainers::of(content);
-    let mut seen = BTreeSet::new();
+    let mut keys = BTreeSet::new();
     let objects: Vec<_> = content
         .placed()
-        .map(|(phase, object)| (phase, object, seen.insert(&object.key)))
+        .map(|(phase, object)| (phase, object, keys.insert(&object.key)))
         .collect();
     let sections = objects.into_iter().map(|(phase, object, is_first)| {
         let (siblings, bringing) = (&plan.siblings, &bringing);
@@ -380,11 +380,13 @@ async fn of_old_objects(
 ) -> Result<Vec<Section>, Error> {
     let leaving = RemovalForecast::new(&plan.siblings, content, &plan.deletion);
     let wanted = content.placed();
-    let mut seen: BTreeSet<_> = wanted.map(|(phase, it)| (phase.place(), &it.key)).collect();
+    let mut keys: BTreeSet<_> = wanted
+        .map(|(phase, it)| (phase.delivery_class(), &it.key))
+        .collect();
     let mut sections = Vec::new();
     let objects = old.iter().rev().flat_map(|(_, content)| content.placed());
     for (phase, object) in objects {
-        if !seen.insert((phase.place(), &object.key)) {
+        if !keys.insert((phase.delivery_class(), &object.key)) {
             continue;
         }
         let found = children.find(phase, &object.key);

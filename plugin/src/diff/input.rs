@@ -116,7 +116,7 @@ fn sort(sources: &[InputText]) -> Result<(DiffInput, Vec<String>), Error> {
         if !found.errors.is_empty() {
             return Err(refuse(&InputErrors(found.errors)));
         }
-        for (place, document) in found.documents {
+        for (location, document) in found.documents {
             for object in items(document.value) {
                 let text = |field: &str| {
                     let text = object.get(field).and_then(Value::as_str);
@@ -137,7 +137,7 @@ fn sort(sources: &[InputText]) -> Result<(DiffInput, Vec<String>), Error> {
                         kind.unwrap_or("a document without a kind"),
                         name.unwrap_or_default(),
                     ];
-                    others.push(format!("{place}: {}", what.join(" ").trim_end()));
+                    others.push(format!("{location}: {}", what.join(" ").trim_end()));
                 }
             }
         }
@@ -162,7 +162,7 @@ fn items(mut object: Value) -> Vec<Value> {
 ///
 /// # Errors
 /// If the object has another namespace than the one in the arguments.
-pub(crate) fn place(
+pub(crate) fn set_default_namespace(
     object: &mut Value,
     cluster: &Cluster,
     global: &GlobalArgs,
@@ -170,17 +170,17 @@ pub(crate) fn place(
     set_namespace(object, &cluster.namespace, global.namespace())
 }
 
-fn set_namespace(object: &mut Value, current: &str, asked: Option<&str>) -> Result<(), Error> {
+fn set_namespace(object: &mut Value, current: &str, requested: Option<&str>) -> Result<(), Error> {
     let kind = object["kind"].as_str().unwrap_or_default();
     if kind.starts_with("Cluster") || !object["metadata"].is_object() {
         return Ok(());
     }
     let own = object["metadata"]["namespace"].as_str().unwrap_or_default();
-    match asked {
+    match requested {
         _ if own.is_empty() => object["metadata"]["namespace"] = current.into(),
-        Some(asked) if asked != own => {
+        Some(requested) if requested != own => {
             return Err(Error::Usage(format!(
-                "the namespace from the provided object {own:?} does not match the namespace {asked:?}"
+                "the namespace from the provided object {own:?} does not match the namespace {requested:?}"
             )));
         }
         _ => {}
@@ -227,12 +227,12 @@ mod tests {
 
     #[test]
     fn objects_without_a_namespace_get_the_one_in_use() {
-        let check = |own: &str, asked: Option<&str>, kind: ChainKind| {
+        let check = |own: &str, requested: Option<&str>, kind: ChainKind| {
             let mut object = serde_json::json!({"kind": kind.name, "metadata": {"name": "web"}});
             if !own.is_empty() {
                 object["metadata"]["namespace"] = own.into();
             }
-            let settled = set_namespace(&mut object, asked.unwrap_or("current"), asked);
+            let settled = set_namespace(&mut object, requested.unwrap_or("current"), requested);
             match settled {
                 Ok(()) => object["metadata"]["namespace"]
                     .as_str()

@@ -197,10 +197,10 @@ fn left_out<'a>(
     content: &'a RevisionContent,
     old: &'a [RevisionContent],
 ) -> impl Iterator<Item = PhasedObject<'a>> {
-    let mut seen: BTreeSet<(&str, &ObjectKey)> = placed_keys(content).collect();
+    let mut keys: BTreeSet<(&str, &ObjectKey)> = placed_keys(content).collect();
     let placed = old.iter().flat_map(RevisionContent::placed);
     placed.filter(move |(phase, object)| {
-        is_precious(object) && seen.insert((phase.place(), &object.key))
+        is_precious(object) && keys.insert((phase.delivery_class(), &object.key))
     })
 }
 
@@ -210,7 +210,7 @@ fn is_precious(object: &Desired) -> bool {
 
 fn placed_keys(content: &RevisionContent) -> impl Iterator<Item = (&str, &ObjectKey)> {
     let placed = content.placed();
-    placed.map(|(phase, object)| (phase.place(), &object.key))
+    placed.map(|(phase, object)| (phase.delivery_class(), &object.key))
 }
 
 /// Decides the outcomes of the objects that a revision leaves out.
@@ -229,8 +229,8 @@ impl<'a> RemovalForecast<'a> {
         when: &'a RemovalTime,
     ) -> Self {
         let mut wants: BTreeMap<&str, BTreeSet<ObjectKey>> = BTreeMap::new();
-        for (place, key) in placed_keys(content) {
-            wants.entry(place).or_default().insert(key.clone());
+        for (delivery_class, key) in placed_keys(content) {
+            wants.entry(delivery_class).or_default().insert(key.clone());
         }
         Self {
             siblings,
@@ -273,7 +273,7 @@ impl<'a> RemovalForecast<'a> {
             }
         };
         let none = BTreeSet::new();
-        let wants = self.wants.get(phase.place()).unwrap_or(&none);
+        let wants = self.wants.get(phase.delivery_class()).unwrap_or(&none);
         let (siblings, name) = (self.siblings, &phase.name);
         left_behind(siblings, wants, name, object, live, self.when)
     }
@@ -296,7 +296,7 @@ async fn sections(
     leaving: &RemovalForecast<'_>,
     left: &[PhasedObject<'_>],
 ) -> Result<Vec<Section>, Error> {
-    let asked = left.iter().map(async |&(phase, object)| {
+    let requests = left.iter().map(async |&(phase, object)| {
         if !phase.is_here() {
             return leaving
                 .section(None, (phase, object), LookupResult::Missing)
@@ -315,7 +315,7 @@ async fn sections(
         };
         leaving.section(Some(cluster), (phase, object), found).await
     });
-    let found = stream::iter(asked).buffered(MAX_CONCURRENT);
+    let found = stream::iter(requests).buffered(MAX_CONCURRENT);
     let found: Vec<Option<Section>> = found.try_collect().await?;
     Ok(found.into_iter().flatten().collect())
 }

@@ -87,7 +87,7 @@ impl PhaseClusters {
 
     /// The cluster with the objects of a phase; `None` without a connection to it.
     pub(crate) fn of(&self, phase: &Phase) -> Option<&Cluster> {
-        match phase.place() {
+        match phase.delivery_class() {
             "" => Some(&self.home),
             class => self.others.get(class),
         }
@@ -101,9 +101,9 @@ impl PhaseClusters {
         let mut by_place = BTreeMap::new();
         let others = self.others.iter();
         let others = others.map(|(class, cluster)| (class.as_str(), cluster));
-        for (place, cluster) in [("", &self.home)].into_iter().chain(others) {
-            let children = lists::children(cluster, place, wanted, Detail::Whole).await?;
-            by_place.insert(place.to_owned(), children);
+        for (class, cluster) in [("", &self.home)].into_iter().chain(others) {
+            let children = lists::children(cluster, class, wanted, Detail::Whole).await?;
+            by_place.insert(class.to_owned(), children);
         }
         Ok(PlacedChildren { by_place })
     }
@@ -117,7 +117,7 @@ pub(crate) struct PlacedChildren {
 impl PlacedChildren {
     /// Finds an object of a phase. Objects in clusters that are not read are missing.
     pub(crate) fn find(&self, phase: &Phase, key: &ObjectKey) -> LookupResult<'_> {
-        match self.by_place.get(phase.place()) {
+        match self.by_place.get(phase.delivery_class()) {
             Some(children) => children.find(key),
             None => LookupResult::Missing,
         }

@@ -58,13 +58,13 @@ pub(crate) async fn without_former_fields(
     }
     let mut after = answer.clone();
     dropped.remove_from(&mut after);
-    let asked = replace(cluster, object, live, after.clone()).await;
+    let replaced = replace(cluster, object, live, after.clone()).await;
     let note = |paths, unchecked| ObjectNote::Removes {
         tools: tools(live, former),
         paths,
         unchecked,
     };
-    match asked {
+    match replaced {
         Ok(settled) => {
             let gone = dropped.gone(live, &settled);
             let note = (!gone.is_empty()).then(|| note(gone, None));

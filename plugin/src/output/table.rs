@@ -52,7 +52,7 @@ impl Cell {
         self.0.first().and_then(|(paint, _)| *paint)
     }
 
-    fn shown(&self, output: Output) -> String {
+    fn to_text(&self, output: Output) -> String {
         let parts = self.0.iter();
         parts
             .map(|(paint, text)| output.paint(*paint, text))
@@ -170,7 +170,7 @@ impl Table {
         let mut table = kubectl_table(headings);
         for row in &self.rows {
             let cells = row.cells.iter().take(columns);
-            let mut cells: Vec<String> = cells.map(|cell| cell.shown(output)).collect();
+            let mut cells: Vec<String> = cells.map(|cell| cell.to_text(output)).collect();
             if let (Some(width), Some(cell)) = (wrap, row.cells.get(self.last())) {
                 let text = cell.text();
                 let parts = lines(&text, width);

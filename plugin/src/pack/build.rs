@@ -44,12 +44,12 @@ pub(crate) fn build(
     let mut entries: Vec<Option<Entry>> = Vec::new();
     for (index, manifest) in manifests.into_iter().enumerate() {
         let key = manifest.key();
-        let (place, title) = (manifest.location.clone(), manifest.title());
+        let (location, title) = (manifest.location.clone(), manifest.title());
         let more = create_only.get(&index).into_iter().flatten();
         let entry = Entry::new(key, entry(manifest, more, options));
         if entry.size > LARGEST_OBJECT {
             errors.push(InputError::at(
-                &place,
+                &location,
                 format!(
                     "{title} has {} bytes of JSON; API servers take at most {LARGEST_OBJECT}",
                     entry.size

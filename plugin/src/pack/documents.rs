@@ -43,23 +43,23 @@ pub(crate) fn read(source: &InputText) -> Parsed {
     for document in documents {
         match document {
             Ok(document) => {
-                let place = SourceLocation {
+                let location = SourceLocation {
                     source: Arc::clone(&source.name),
                     document: document.number,
                     line: document.line,
                     origin: origin(&lines, document.line),
                 };
                 for (key, line) in &document.repeated_keys {
-                    let place = SourceLocation {
+                    let location = SourceLocation {
                         line: *line,
-                        ..place.clone()
+                        ..location.clone()
                     };
                     found.notes.push(format!(
-                        "{place}: the key {key} is there twice; the last one is used"
+                        "{location}: the key {key} is there twice; the last one is used"
                     ));
                 }
                 if !document.value.is_null() {
-                    found.documents.push((place, document));
+                    found.documents.push((location, document));
                 }
             }
             Err(Unreadable {
@@ -67,13 +67,13 @@ pub(crate) fn read(source: &InputText) -> Parsed {
                 line,
                 message,
             }) => {
-                let place = SourceLocation {
+                let location = SourceLocation {
                     source: Arc::clone(&source.name),
                     document: number,
                     line,
                     origin: origin(&lines, line),
                 };
-                found.errors.push(InputError::at(&place, message));
+                found.errors.push(InputError::at(&location, message));
             }
         }
     }
@@ -234,7 +234,7 @@ mod tests {
         let places: Vec<_> = found
             .documents
             .iter()
-            .map(|(place, document)| (place.document, place.line, &*document.item_lines))
+            .map(|(location, document)| (location.document, location.line, &*document.item_lines))
             .collect();
         assert_eq!(places, [(1, 2, &[][..]), (2, 3, &[4, 5, 6]), (3, 7, &[])]);
         assert_eq!(found.documents[1].1.value["items"][0], json!({"b": 2}));
@@ -302,7 +302,7 @@ mod tests {
         let places: Vec<_> = found
             .documents
             .iter()
-            .map(|(place, _)| place.to_string())
+            .map(|(location, _)| location.to_string())
             .collect();
         assert_eq!(
             places,
@@ -312,8 +312,8 @@ mod tests {
             ]
         );
         let error = found.errors[0].to_string();
-        let place = "standard input:10: document 3 (shop/templates/c.yaml): ";
-        assert!(error.starts_with(place), "{error}");
+        let location = "standard input:10: document 3 (shop/templates/c.yaml): ";
+        assert!(error.starts_with(location), "{error}");
     }
 
     #[test]

@@ -39,12 +39,12 @@ fn check(sources: &[InputText]) {
     // YAML ends lines with carriage returns as well.
     let lines = text.replace("\r\n", "\n").split(['\n', '\r']).count();
     let found = documents::read(&sources[0]);
-    let places = found.documents.iter().map(|(place, document)| {
+    let places = found.documents.iter().map(|(location, document)| {
         let items = document.item_lines.iter().copied();
         (
-            place.document,
-            place.line,
-            items.max().unwrap_or(place.line),
+            location.document,
+            location.line,
+            items.max().unwrap_or(location.line),
         )
     });
     for (number, line, last) in places {

@@ -164,7 +164,7 @@ mod tests {
         let rows = BUILT_IN.lines().map(|line| line.split(' ').collect());
         let rows: Vec<Vec<&str>> = rows.collect();
         assert!(rows.is_sorted_by(|a, b| a[0] <= b[0]));
-        let mut seen = BTreeSet::new();
+        let mut kinds = BTreeSet::new();
         for row in rows {
             assert!(["Cluster", "Namespaced"].contains(&row[1]), "{row:?}");
             assert!(
@@ -172,7 +172,7 @@ mod tests {
                 "{row:?}"
             );
             for kind in &row[3..] {
-                assert!(seen.insert((row[0], *kind)), "{row:?}");
+                assert!(kinds.insert((row[0], *kind)), "{row:?}");
             }
         }
     }

@@ -68,8 +68,8 @@ impl Collected {
         let before = self.errors.len();
         self.errors.extend(found.errors);
         self.notes.extend(found.notes);
-        for (place, document) in found.documents {
-            self.take_value(&place, document.value, &document.item_lines);
+        for (location, document) in found.documents {
+            self.take_value(&location, document.value, &document.item_lines);
         }
         if let Some(errors) = self.errors.get_mut(before..) {
             errors.sort_by_key(InputError::line);
@@ -79,7 +79,7 @@ impl Collected {
     /// Adds a document: an object, or a list of objects that begin in these lines.
     pub(crate) fn take_value(
         &mut self,
-        place: &SourceLocation,
+        location: &SourceLocation,
         value: Value,
         item_lines: &[usize],
     ) {
@@ -87,7 +87,7 @@ impl Collected {
             Value::Object(object) => object,
             other => {
                 let message = format!("is {}, not an object", check::type_name(&other));
-                self.errors.push(InputError::at(place, message));
+                self.errors.push(InputError::at(location, message));
                 return;
             }
         };
@@ -95,13 +95,15 @@ impl Collected {
             && let Some(Value::Array(items)) = object.get_mut("items")
         {
             let items = std::mem::take(items);
-            self.take_list(place, &object, items, item_lines);
+            self.take_list(location, &object, items, item_lines);
             return;
         }
-        match self.manifest(place, object) {
+        match self.manifest(location, object) {
             Ok(manifest) => self.manifests.extend(manifest),
             Err(messages) => {
-                let errors = messages.into_iter().map(|text| InputError::at(place, text));
+                let errors = messages
+                    .into_iter()
+                    .map(|text| InputError::at(location, text));
                 self.errors.extend(errors);
             }
         }
@@ -109,7 +111,7 @@ impl Collected {
 
     fn take_list(
         &mut self,
-        place: &SourceLocation,
+        location: &SourceLocation,
         list: &Map<String, Value>,
         items: Vec<Value>,
         lines: &[usize],
@@ -124,11 +126,11 @@ impl Collected {
                 item.insert("kind".to_owned(), of.into());
                 item.insert("apiVersion".to_owned(), text(list, "apiVersion").into());
             }
-            let place = SourceLocation {
-                line: lines.get(index).copied().unwrap_or(place.line),
-                ..place.clone()
+            let location = SourceLocation {
+                line: lines.get(index).copied().unwrap_or(location.line),
+                ..location.clone()
             };
-            self.take_value(&place, item, &[]);
+            self.take_value(&location, item, &[]);
         }
     }
 
@@ -136,7 +138,7 @@ impl Collected {
     /// returned.
     fn manifest(
         &mut self,
-        place: &SourceLocation,
+        location: &SourceLocation,
         mut object: Map<String, Value>,
     ) -> Result<Option<Manifest>, Vec<String>> {
         let mut errors = check::errors(&object);
@@ -172,12 +174,12 @@ impl Collected {
         };
         if let Some(reason) = reason {
             self.notes
-                .push(format!("{place}: {title} is left out, because {reason}"));
+                .push(format!("{location}: {title} is left out, because {reason}"));
             return Ok(None);
         }
         if let Some(ignored) = hooks::ignored(&gvk.kind, &annotations) {
             self.notes
-                .push(format!("{place}: {title} is a Helm hook: {ignored}"));
+                .push(format!("{location}: {title} is a Helm hook: {ignored}"));
         }
 
         let labels = strip::texts(&mut metadata, "labels");
@@ -197,7 +199,7 @@ impl Collected {
             create_only_fields,
         } = directives;
         Ok(Some(Manifest {
-            location: place.clone(),
+            location: location.clone(),
             gvk,
             name,
             namespace,

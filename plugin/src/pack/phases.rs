@@ -82,8 +82,8 @@ fn reorder(names: &mut Vec<String>, order: &[String]) {
     for pair in order.windows(2).take(fixed).rev() {
         let [name, next] = pair else { continue };
         names.retain(|other| other != *name);
-        let place = names.iter().position(|other| other == *next);
-        names.insert(place.unwrap_or(names.len()), (*name).clone());
+        let position = names.iter().position(|other| other == *next);
+        names.insert(position.unwrap_or(names.len()), (*name).clone());
     }
     for pair in order.windows(2).skip(fixed) {
         let [before, name] = pair else { continue };
@@ -92,9 +92,9 @@ fn reorder(names: &mut Vec<String>, order: &[String]) {
             continue;
         }
         names.retain(|other| other != *name);
-        let place = names.iter().position(|other| other == *before);
+        let position = names.iter().position(|other| other == *before);
         names.insert(
-            place.map_or(names.len(), |place| place + 1),
+            position.map_or(names.len(), |position| position + 1),
             (*name).clone(),
         );
     }

@@ -64,10 +64,10 @@ pub(crate) fn defined(manifests: &[Manifest]) -> Scopes {
 /// defined by the objects.
 pub(crate) fn unknown(manifests: &[Manifest]) -> Vec<&Manifest> {
     let defined = defined(manifests);
-    let mut seen = BTreeSet::new();
+    let mut kinds = BTreeSet::new();
     let is_unknown = |manifest: &&Manifest| {
         let id = (manifest.gvk.group.clone(), manifest.gvk.kind.clone());
-        kinds::scope(&id.0, &id.1).is_none() && !defined.contains_key(&id) && seen.insert(id)
+        kinds::scope(&id.0, &id.1).is_none() && !defined.contains_key(&id) && kinds.insert(id)
     };
     manifests.iter().filter(is_unknown).collect()
 }

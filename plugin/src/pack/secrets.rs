@@ -65,7 +65,7 @@ pub(crate) fn left_out(
             users.push(manifest.title());
         }
     }
-    let place = match secret.namespace.as_str() {
+    let in_namespace = match secret.namespace.as_str() {
         "" => String::new(),
         namespace => format!(" in namespace {namespace}"),
     };
@@ -83,7 +83,7 @@ pub(crate) fn left_out(
         waiting => format!("; {} cannot become ready without it", listed(waiting)),
     };
     format!(
-        "{}: {} is left out, and must be created by other means{place}{waits}{others}",
+        "{}: {} is left out, and must be created by other means{in_namespace}{waits}{others}",
         secret.location,
         secret.title()
     )

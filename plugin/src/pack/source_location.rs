@@ -48,10 +48,10 @@ pub(crate) struct InputError {
 
 impl InputError {
     /// An error of one document or object.
-    pub(crate) fn at(place: &SourceLocation, message: impl Into<String>) -> Self {
+    pub(crate) fn at(location: &SourceLocation, message: impl Into<String>) -> Self {
         Self {
-            at: Some(place.to_string()),
-            line: place.line,
+            at: Some(location.to_string()),
+            line: location.line,
             message: message.into(),
         }
     }
@@ -109,7 +109,7 @@ impl fmt::Display for InputErrors {
 mod tests {
     use super::*;
 
-    fn place(origin: Option<&str>) -> SourceLocation {
+    fn location(origin: Option<&str>) -> SourceLocation {
         SourceLocation {
             source: "shop/app.yaml".into(),
             document: 2,
@@ -121,11 +121,15 @@ mod tests {
     #[test]
     fn errors_name_their_place() {
         assert_eq!(
-            InputError::at(&place(None), "kind is missing").to_string(),
+            InputError::at(&location(None), "kind is missing").to_string(),
             "shop/app.yaml:14: document 2: kind is missing"
         );
         assert_eq!(
-            InputError::at(&place(Some("shop/templates/app.yaml")), "kind is missing").to_string(),
+            InputError::at(
+                &location(Some("shop/templates/app.yaml")),
+                "kind is missing"
+            )
+            .to_string(),
             "shop/app.yaml:14: document 2 (shop/templates/app.yaml): kind is missing"
         );
         let cluster = SourceLocation {

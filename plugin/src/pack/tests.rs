@@ -244,10 +244,10 @@ fn stream(objects: &[(usize, u32, u32)]) -> Vec<InputText> {
         ("networking.k8s.io/v1", "Ingress"),
         ("example.com/v1", "Widget"),
     ];
-    let mut seen = std::collections::BTreeSet::new();
+    let mut keys = std::collections::BTreeSet::new();
     let documents = objects
         .iter()
-        .filter(|(kind, name, _)| seen.insert((*kind, *name)))
+        .filter(|(kind, name, _)| keys.insert((*kind, *name)))
         .map(|(kind, name, content)| {
             let (api_version, kind) = kinds[*kind];
             let object = json!({

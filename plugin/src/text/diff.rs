@@ -119,9 +119,9 @@ pub(crate) fn object_title(key: &ObjectKey) -> String {
 /// The file name of an object in the form of `kubectl diff`: `apps.v1.Deployment.default.web`.
 fn object_file(gvk: &Gvk, key: &ObjectKey) -> String {
     let dot = if gvk.group.is_empty() { "" } else { "." };
-    let (version, place) = (&gvk.version, &key.namespace);
+    let (version, namespace) = (&gvk.version, &key.namespace);
     let name = format!(
-        "{}{dot}{version}.{}.{place}.{}",
+        "{}{dot}{version}.{}.{namespace}.{}",
         gvk.group, gvk.kind, key.name
     );
     as_file(&name)

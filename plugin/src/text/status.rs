@@ -56,10 +56,10 @@ pub(crate) fn title_line(
     words: &str,
     output: Output,
 ) -> String {
-    let place = namespace.map_or_else(String::new, |it| format!(" in namespace {it}"));
+    let in_namespace = namespace.map_or_else(String::new, |it| format!(" in namespace {it}"));
     let target = output.paint(Paint::Strong, &target.to_string());
     let words = output.paint(paint(outcome), words);
-    format!("{target}{place}: {words}\n")
+    format!("{target}{in_namespace}: {words}\n")
 }
 
 /// The outcome in words, at the end of the first line.

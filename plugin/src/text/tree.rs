@@ -79,7 +79,7 @@ pub(crate) fn draw(
 ) -> String {
     let mut table = Table::new(headings);
     for root in roots {
-        place(root, "", "", Branches::of(output), &mut table);
+        add_rows(root, "", "", Branches::of(output), &mut table);
     }
     table.render(output)
 }
@@ -225,7 +225,7 @@ pub(crate) fn counts<T: Copy + Display + PartialEq>(healthy: T, of: T) -> Cell {
 }
 
 /// Adds the rows of a node and its children to a table.
-fn place(node: Node, branch: &str, below: &str, style: &Branches, table: &mut Table) {
+fn add_rows(node: Node, branch: &str, below: &str, style: &Branches, table: &mut Table) {
     let line = if node.children.is_empty() {
         style.blank
     } else {
@@ -244,7 +244,7 @@ fn place(node: Node, branch: &str, below: &str, style: &Branches, table: &mut Ta
             (style.fork, style.line)
         };
         let (branch, below) = (format!("{below}{branch}"), format!("{below}{line}"));
-        place(child, &branch, &below, style, table);
+        add_rows(child, &branch, &below, style, table);
     }
 }
 

@@ -61,8 +61,8 @@ async fn follow_until(
     let mut shown = Bars::new("");
     let question = OneRollout(OneChain::new(target, &cluster.namespace));
     let missing = question.0.missing();
-    let look = async |seen: Option<&(Chain, Slices)>| {
-        let (chain, slices) = seen?;
+    let look = async |last: Option<&(Chain, Slices)>| {
+        let (chain, slices) = last?;
         let mut rollout = judge(chain, slices);
         if rollout.outcome == Outcome::Underway && is_refused(chain) {
             rollout.outcome = Outcome::Failed;
@@ -104,10 +104,10 @@ async fn watch<A, Q: Question<Answer = Option<A>>, T>(
 ) -> Result<(Option<A>, Option<T>), Error> {
     let mut missing = Error::NotFound(missing.to_string());
     let mut follower = Follower::start(cluster, question).await?;
-    let found = until(&mut follower, target, timeout, Some(TICK), async |seen| {
-        let found = look(seen.as_ref()).await;
+    let found = until(&mut follower, target, timeout, Some(TICK), async |last| {
+        let found = look(last.as_ref()).await;
         let missing = mem::replace(&mut missing, deleted(target));
-        let is_gone = found.is_none() && seen.is_none();
+        let is_gone = found.is_none() && last.is_none();
         found.map(Ok).or_else(|| is_gone.then_some(Err(missing)))
     });
     let found = found.await?.transpose()?;

@@ -52,10 +52,10 @@ impl<Q: Question> Follower<Q> {
 
     /// Reads lists that are not watched, and watches the others. Existing watches go on, because
     /// their lists show which further lists are needed.
-    async fn read(&mut self, asked: ListsToRead) {
+    async fn read(&mut self, to_read: ListsToRead) {
         let lists = &mut self.watches.lists;
-        discover(&self.cluster, lists, asked.kinds).await;
-        let unread = asked.lists.keys().filter(|it| lists.get(it).is_none());
+        discover(&self.cluster, lists, to_read.kinds).await;
+        let unread = to_read.lists.keys().filter(|it| lists.get(it).is_none());
         let immutable = unread.filter(|it| it.query.is_immutable).cloned();
         let immutable: Vec<ListRequest> = immutable.collect();
         let mut reads = read(&self.cluster, immutable, Q::trim);
@@ -63,7 +63,7 @@ impl<Q: Question> Follower<Q> {
             let list = list.unwrap_or_else(|error| List::unreadable(error.to_string()));
             insert(lists, requests, &list);
         }
-        self.watches.add(asked.lists.into_keys());
+        self.watches.add(to_read.lists.into_keys());
     }
 
     /// The last answer.
@@ -85,20 +85,20 @@ impl<Q: Question> Follower<Q> {
                 }
             }
             let answer = self.question.answer(&self.watches.lists);
-            let asked = self.watches.lists.take_requests();
-            asked.warnings.iter().for_each(|text| warn(text));
-            let required = asked.lists.iter();
+            let to_read = self.watches.lists.take_requests();
+            to_read.warnings.iter().for_each(|text| warn(text));
+            let required = to_read.lists.iter();
             let required = required.filter(|(_, need)| **need == Necessity::Required);
             self.required = required.map(|(request, _)| request.clone()).collect();
             if matches!(answer, Err(NoAnswer::Unread)) {
-                self.read(asked).await;
+                self.read(to_read).await;
                 continue;
             }
             self.is_current = true;
             if self.trouble().is_some() {
                 return true;
             }
-            self.watches.set(asked.lists.into_keys());
+            self.watches.set(to_read.lists.into_keys());
             match answer {
                 Ok(answer) => self.last = answer,
                 Err(NoAnswer::Missing(_)) => return false,

@@ -123,19 +123,23 @@ impl ObjectSets {
         }
         let account = record.service_account.as_deref();
         let account = self.shared.account(&record.key.namespace, account);
-        let place = |uid: &str| {
-            let place = || StrayCluster {
+        let stray_cluster = |uid: &str| {
+            let stray_cluster = || StrayCluster {
                 target: Some(self.owners.targets.home.clone()),
                 account: account.clone(),
             };
-            (*uid == *record.uid).then(place)
+            (*uid == *record.uid).then(stray_cluster)
         };
         let server = OwnerServer {
             api: &self.shared.api,
             at: &|_| Some(record.key.clone()),
             says_ended: |live, uid| *live.uid != *uid || live.archived,
         };
-        if self.strays.take_away(&record.key, place, server).await {
+        if self
+            .strays
+            .take_away(&record.key, stray_cluster, server)
+            .await
+        {
             return Ok(reconciled);
         }
         Ok((ReconcileOutcome::Failed, Requeue::Backoff))

@@ -197,14 +197,14 @@ mod tests {
     /// The revisions that a change wakes; `!` means at once.
     fn after(change: impl FnOnce(&Observed)) -> String {
         let observed = chain();
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let (sink, map) = (Arc::clone(&seen), Arc::downgrade(&observed));
+        let woken = Arc::new(Mutex::new(Vec::new()));
+        let (sink, map) = (Arc::clone(&woken), Arc::downgrade(&observed));
         observed.revisions.changes().subscribe(move |change| {
             let observed = map.upgrade().unwrap();
             sink.lock().unwrap().extend(on_revision(&observed, change));
         });
         change(&observed);
-        names(std::mem::take(&mut *seen.lock().unwrap()))
+        names(std::mem::take(&mut *woken.lock().unwrap()))
     }
 
     #[test]

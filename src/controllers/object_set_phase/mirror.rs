@@ -127,9 +127,9 @@ impl ObjectSetPhases {
         let named = named.as_deref().or(self.shared.default_account.as_deref());
         let key = mirror::key(cluster, record);
         let cached = self.observed.phases.get(&key);
-        let place = self.queue_position(record, cached.as_deref());
+        let position = self.queue_position(record, cached.as_deref());
         let origin = Origin::of(record, set.as_deref(), &before, reach);
-        let origin = origin.acting_as(named).in_place(place);
+        let origin = origin.acting_as(named).with_position(position);
         let api = &self.shared.api;
         let Some(cached) = cached else {
             let manifest = mirror::manifest(&key, record, &origin)?;
@@ -330,8 +330,8 @@ impl ObjectSetPhases {
             // The namespace is about to be created or observed.
             return Ok((ReconcileOutcome::Waiting, Requeue::OnEvent));
         }
-        let place = mirror::namespace(cluster);
-        let cause = format!("namespace {place} does not exist, or is being deleted");
+        let namespace = mirror::namespace(cluster);
+        let cause = format!("namespace {namespace} does not exist, or is being deleted");
         self.unreachable(record, &not_handed(cluster, &cause)).await
     }
 

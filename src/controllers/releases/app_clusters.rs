@@ -39,7 +39,7 @@ pub(crate) struct ClusterChange {
     /// The application that the object belongs to, by label.
     pub application: String,
     /// The changed object.
-    pub what: ChangedObject,
+    pub object: ChangedObject,
 }
 
 /// The object that changed in a cluster.

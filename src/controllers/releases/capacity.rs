@@ -157,22 +157,17 @@ impl CapacityTargets {
         plan: &Plan,
         done: &mut PassOutcome,
     ) -> Result<(), Failure> {
-        let requests = plan.scale.iter().map(
-            |Scale {
-                 index: place,
-                 replicas,
-             }| {
-                let found = &found[*place];
-                async move { (found, found.scale(cluster, *replicas).await) }
-            },
-        );
+        let requests = plan.scale.iter().map(|Scale { index, replicas }| {
+            let found = &found[*index];
+            async move { (found, found.scale(cluster, *replicas).await) }
+        });
         let mut failure = None;
         for (found, answer) in join_all(requests).await {
             match answer {
                 Ok(()) => done.add(PassOutcome::Written),
                 Err(RequestError::Changed) => done.add(PassOutcome::Outdated),
                 Err(RequestError::Failed(message)) => {
-                    let message = format!("cannot scale {}: {message}", found.shown());
+                    let message = format!("cannot scale {}: {message}", found.title());
                     failure = Some(Failure::new(Cause::Write, message));
                 }
             }

@@ -55,7 +55,7 @@ impl ChartSource {
     }
 
     /// The rendered chart of a Release. Removes the stored result.
-    pub(crate) async fn take(
+    pub(crate) async fn take_rendered(
         &self,
         key: &Key,
         release: &Release,

@@ -81,7 +81,7 @@ impl ContentWriter {
         if let Some(noted) = Content::from_annotation(target) {
             return Ok(noted);
         }
-        let documents = self.charts.take(key, release).await;
+        let documents = self.charts.take_rendered(key, release).await;
         let documents = documents.map_err(|error| ContentError::Chart {
             message: error.to_string(),
             again: !error.is_permanent(),

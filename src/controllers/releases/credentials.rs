@@ -55,7 +55,7 @@ impl RepositorySecrets {
     }
 
     fn on_event(&self, event: &Event<'_>) {
-        self.0.write().take(event, |secret| Some(read(secret)));
+        self.0.write().process(event, |secret| Some(read(secret)));
     }
 }
 

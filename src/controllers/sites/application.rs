@@ -345,11 +345,11 @@ fn named(deployment: &SiteDeployment) -> impl Iterator<Item = VersionName<'_>> {
     let spec = &deployment.spec;
     let status = deployment.status.iter();
     let reported = status.flat_map(|status| reported(spec, status)).flatten();
-    let asked = VersionName {
+    let requested = VersionName {
         version: &spec.application_version,
         application: &spec.application,
     };
-    reported.chain(Some(asked).filter(|it| it.version != EVERY_VERSION))
+    reported.chain(Some(requested).filter(|it| it.version != EVERY_VERSION))
 }
 
 fn key_of(namespace: Option<&str>, application: Option<&String>) -> Option<Key> {

@@ -146,12 +146,12 @@ impl SiteDeployments {
             if self.context.extent() != Extent::All {
                 return Ok(INCOMPLETE);
             }
-            let seen = self.observe(key, &deployment, chosen);
+            let observed = self.observe(key, &deployment, chosen);
             // A revision that was orphaned since the pass began is not among those observed.
             if self.adopt(key, &deployment).await? {
                 break;
             }
-            let planned = seen.plan(key, &deployment, self.context.shared.clock.now());
+            let planned = observed.plan(key, &deployment, self.context.shared.clock.now());
             if planned.actions.is_empty() || round > ROUNDS {
                 let again = !planned.actions.is_empty();
                 let reported = self.report(key, &deployment, planned, wrote).await?;
@@ -167,7 +167,9 @@ impl SiteDeployments {
             } else {
                 deployment
             };
-            let acted = self.act(key, &deployment, &seen, &planned.actions).await;
+            let acted = self
+                .act(key, &deployment, &observed, &planned.actions)
+                .await;
             if let Err(error) = acted {
                 // The status of the other sites is reported even if a revision is refused.
                 let planned = match error.refusal() {

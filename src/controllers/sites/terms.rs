@@ -92,17 +92,17 @@ fn of_application(change: &Change<SiteApplication>) -> Option<SiteTermsChange> {
 }
 
 fn of_deployment(change: &Change<SiteDeployment>) -> Option<SiteTermsChange> {
-    let asked = |it: &SiteDeployment| (progress_deadline(&it.spec.strategy), is_leaving(it));
-    changed(change, asked, TermsSource::Deployment)
+    let part = |it: &SiteDeployment| (progress_deadline(&it.spec.strategy), is_leaving(it));
+    changed(change, part, TermsSource::Deployment)
 }
 
 /// The change of the terms, if they differ.
 fn changed<K: Kind, T: PartialEq>(
     change: &Change<K>,
-    asked: impl Fn(&K) -> T,
+    part: impl Fn(&K) -> T,
     of: impl Fn(String) -> TermsSource,
 ) -> Option<SiteTermsChange> {
-    let [old, new] = [&change.old, &change.new].map(|side| side.as_deref().map(&asked));
+    let [old, new] = [&change.old, &change.new].map(|side| side.as_deref().map(&part));
     let meta = change.object()?.meta();
     let namespace = meta.namespace.clone()?;
     let by = of(meta.name.clone()?);

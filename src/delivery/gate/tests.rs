@@ -95,9 +95,9 @@ fn mirrored(
     has_begun: bool,
 ) -> (PhaseRecord, Vec<RevisionRecord>) {
     let origin = phase(number, name, word);
-    let place = QueuePosition::of(&origin, Terms::default(), has_begun);
+    let position = QueuePosition::of(&origin, Terms::default(), has_begun);
     let set = revision(number, "Active");
-    let described = Origin::of(&origin, Some(&set), &[], Reach::default()).in_place(place);
+    let described = Origin::of(&origin, Some(&set), &[], Reach::default()).with_position(position);
     let key = mirror::key("edge", &origin);
     let mut object = mirror::manifest(&key, &origin, &described).unwrap();
     object["metadata"]["uid"] = format!("m{number}-{name}").into();
@@ -250,16 +250,19 @@ fn a_refused_phase_reports_whether_it_has_stopped() {
         let Gate::Open(site) = gate else {
             panic!("{}", answer(&gate));
         };
-        let place = site.when_refused(has_objects)?;
-        Some(format!("{} {} {}", place.type_, place.status, place.reason))
+        let condition = site.when_refused(has_objects)?;
+        Some(format!(
+            "{} {} {}",
+            condition.type_, condition.status, condition.reason
+        ))
     };
     let stopped = Some("baton.run/Stopped True Stopped".to_owned());
     assert_eq!(reported("v1-a", false), stopped);
     assert_eq!(reported("v1-a", true), None);
     let check = SitePass::Trial(Box::default());
-    let place = check.when_refused(false).unwrap();
+    let condition = check.when_refused(false).unwrap();
     assert_eq!(
-        (&*place.status, &*place.reason),
+        (&*condition.status, &*condition.reason),
         ("False", "PreflightError")
     );
 }

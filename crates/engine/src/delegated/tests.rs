@@ -194,7 +194,7 @@ fn short_names() -> Vec<String> {
 /// other name equals the plain name of a third pair.
 #[test]
 fn pairs_with_the_same_plain_name_have_different_other_names() {
-    let mut seen = std::collections::BTreeMap::<String, (String, String)>::new();
+    let mut by_name = std::collections::BTreeMap::<String, (String, String)>::new();
     let parts = short_names();
     for revision in &parts {
         for phase in &parts {
@@ -207,12 +207,12 @@ fn pairs_with_the_same_plain_name_have_different_other_names() {
                 "{other}"
             );
             assert!(!other.contains(&format!("--{suffix}")), "{other}");
-            if let Some(before) = seen.insert(other.clone(), pair.clone()) {
+            if let Some(before) = by_name.insert(other.clone(), pair.clone()) {
                 panic!("{before:?} and {pair:?} are both {other}");
             }
         }
     }
-    assert_eq!(seen.len(), 121 * 121);
+    assert_eq!(by_name.len(), 121 * 121);
 }
 
 /// The other name has at most 63 bytes, and keeps as much of long names as there is room for.

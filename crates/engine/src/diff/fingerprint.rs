@@ -155,14 +155,14 @@ mod tests {
             json!([{"a": 1, "b": 2}]),
             json!([{}]),
         ];
-        let mut seen = BTreeMap::new();
+        let mut by_fingerprint = BTreeMap::new();
         for value in &values {
-            if let Some(other) = seen.insert(of_value(value), value) {
+            if let Some(other) = by_fingerprint.insert(of_value(value), value) {
                 assert_eq!(value, other);
             }
         }
-        assert_eq!(seen.len(), values.len());
-        assert!(!seen.contains_key(&ABSENT));
+        assert_eq!(by_fingerprint.len(), values.len());
+        assert!(!by_fingerprint.contains_key(&ABSENT));
     }
 
     #[test]

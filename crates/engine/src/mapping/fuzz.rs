@@ -117,8 +117,9 @@ fn is_acceptable(condition: &Condition) -> bool {
 
 /// The conditions that a server accepts in a status.
 fn unique(mut conditions: Vec<Condition>) -> Vec<Condition> {
-    let mut seen = BTreeSet::new();
-    conditions.retain(|condition| is_acceptable(condition) && seen.insert(condition.type_.clone()));
+    let mut types = BTreeSet::new();
+    conditions
+        .retain(|condition| is_acceptable(condition) && types.insert(condition.type_.clone()));
     conditions
 }
 

@@ -424,14 +424,14 @@ fn check_sequence(mut pass: ObjectPass<'_>, case: &str, sequence: &[&str]) {
     let mut checked = false;
     for name in sequence {
         let before = pass.next_action();
-        let asked = need_letter(&before);
-        if matches!(asked, 'c' | 'A') {
+        let letter = need_letter(&before);
+        if matches!(letter, 'c' | 'A') {
             assert!(checked, "{case}: {before:?}");
         }
-        if matches!(asked, 'c' | 'A' | 'm' | 't') {
+        if matches!(letter, 'c' | 'A' | 'm' | 't') {
             assert!(!pass.revision.is_paused(), "{case}: {before:?}");
         }
-        if let Some(live) = pass.live().filter(|_| "Am".contains(asked)) {
+        if let Some(live) = pass.live().filter(|_| "Am".contains(letter)) {
             let situation = pass.classify(live);
             let may_write = matches!(situation, Situation::Ours | Situation::Previous(_));
             assert!(may_write, "{case}: {before:?}");
@@ -439,7 +439,7 @@ fn check_sequence(mut pass: ObjectPass<'_>, case: &str, sequence: &[&str]) {
         if !answer_next(&mut pass, name) {
             return;
         }
-        checked = match asked {
+        checked = match letter {
             'd' => *name == "created",
             'D' => !pass.live().is_some_and(|live| pass.needs_migration(live)),
             _ => false,

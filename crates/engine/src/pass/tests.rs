@@ -274,10 +274,10 @@ fn results_by_the_problems_of_two_objects() {
             };
             assert_eq!(result, expected, "{first}, {second}: {steps}");
             // Objects after a collision are skipped, and no write follows a failed check.
-            let seen = if first == "foreign" { 1 } else { 2 };
+            let processed = if first == "foreign" { 1 } else { 2 };
             let fails_check = |(_, fate): &(&str, &str)| matches!(*fate, "invalid" | "broken");
             let is_written = |(_, fate): &&(&str, &str)| *fate != "foreign";
-            let mut wanted = fates[..seen].iter().filter(is_written);
+            let mut wanted = fates[..processed].iter().filter(is_written);
             // The last object leads, so its own write fails, and no other write follows.
             let leader = wanted.next_back();
             let expected = match leader {
@@ -453,14 +453,14 @@ fn preflight_stops_a_phase_before_its_first_request() {
                 siblings: &Family,
             };
             let mut pass = Pass::new(snapshot, |_| (Live::Uncached, None));
-            let mut asked = Vec::new();
+            let mut letters = Vec::new();
             while let Step::Send(requests) = pass.step() {
                 for (at, request) in requests {
-                    asked.push((letter(&request), at.phase));
+                    letters.push((letter(&request), at.phase));
                     pass.answer(at, &request, accept_all("", &request));
                 }
             }
-            assert_eq!(asked, [('c', 0)], "{object}");
+            assert_eq!(letters, [('c', 0)], "{object}");
             let outcome = pass.outcome();
             let texts = vec![format!("Phase \"second\", {text}"); count];
             assert_eq!(outcome.result, PassResult::Preflight(texts), "{object}");

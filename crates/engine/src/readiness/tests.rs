@@ -24,7 +24,7 @@ fn list(lines: &[&str]) -> Conditions {
     conditions
 }
 
-fn shown(conditions: &Conditions) -> Vec<String> {
+fn text_of(conditions: &Conditions) -> Vec<String> {
     use baton_apis::conditions::GENERAL;
     let general = conditions.list().iter();
     general
@@ -104,7 +104,7 @@ fn ready_reconciling_and_stalled_follow_the_state_of_a_revision() {
             set_of_revision(&mut conditions, Some(1), true),
             Some(GENERATION)
         );
-        assert_eq!(shown(&conditions), expected, "{lines:?}");
+        assert_eq!(text_of(&conditions), expected, "{lines:?}");
         // Earlier conditions have no effect.
         for before in [
             "Reconciling=True R: r",
@@ -113,7 +113,7 @@ fn ready_reconciling_and_stalled_follow_the_state_of_a_revision() {
         ] {
             let mut again = list(&[&[before][..], lines].concat());
             set_of_revision(&mut again, Some(1), true);
-            let mut shown = shown(&again);
+            let mut shown = text_of(&again);
             shown.sort();
             assert_eq!(shown, expected, "{before} {lines:?}");
         }
@@ -124,7 +124,7 @@ fn ready_reconciling_and_stalled_follow_the_state_of_a_revision() {
 fn a_phase_is_ready_when_it_is_available() {
     let mut conditions = list(&["Available=True Available: a"]);
     set_of_revision(&mut conditions, None, false);
-    assert_eq!(shown(&conditions), ["Ready=True Available: a"]);
+    assert_eq!(text_of(&conditions), ["Ready=True Available: a"]);
 }
 
 #[test]
@@ -257,6 +257,6 @@ fn ready_reconciling_and_stalled_follow_the_state_of_a_deployment() {
         let (stalled, available) = (find(stalled), find(available));
         let reported = set_of_deployment(&mut conditions, stalled.as_ref(), available.as_ref());
         assert_eq!(format!("{reported:?}"), phase, "{progressing}");
-        assert_eq!(shown(&conditions), expected, "{progressing}");
+        assert_eq!(text_of(&conditions), expected, "{progressing}");
     }
 }

@@ -288,7 +288,7 @@ fn manifests_of_delegated_phases() {
 fn objects_in_other_clusters_are_limited_to_the_reach_of_the_revision() {
     let reaching =
         |names: &[&str]| Reach::Namespaces(names.iter().map(ToString::to_string).collect());
-    let place = "Object doesn't have a namespace and no default is provided.";
+    let no_namespace = "Object doesn't have a namespace and no default is provided.";
     let own = |actual| format!("object must be in namespace \"ns\", actual \"{actual}\"");
     let either =
         |actual| format!("object must be in namespace \"a\" or \"ns\", actual \"{actual}\"");
@@ -319,17 +319,17 @@ fn objects_in_other_clusters_are_limited_to_the_reach_of_the_revision() {
         (
             "ns",
             Reach::Cluster,
-            [None, None, None, Some(place.to_owned()), None],
+            [None, None, None, Some(no_namespace.to_owned()), None],
         ),
         (
             "",
             reaching(&[]),
-            [None, None, None, Some(place.to_owned()), None],
+            [None, None, None, Some(no_namespace.to_owned()), None],
         ),
         (
             "",
             Reach::Cluster,
-            [None, None, None, Some(place.to_owned()), None],
+            [None, None, None, Some(no_namespace.to_owned()), None],
         ),
     ] {
         let mut revision = Revision {

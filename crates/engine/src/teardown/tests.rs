@@ -207,8 +207,8 @@ fn stray_objects_of_an_ended_owner_are_deleted_or_released() {
         if going {
             object = terminating(object);
         }
-        let (seen, request) = match stray(&object, "me") {
-            Some(Request::Delete(seen)) => (Some(seen), Some("delete")),
+        let (live_state, request) = match stray(&object, "me") {
+            Some(Request::Delete(live_state)) => (Some(live_state), Some("delete")),
             Some(Request::Release {
                 owner_uid, live, ..
             }) if owner_uid == "me" => (Some(live), Some("release")),
@@ -216,13 +216,13 @@ fn stray_objects_of_an_ended_owner_are_deleted_or_released() {
             None => (None, None),
         };
         assert_eq!(request, expected, "{owners:?} {going}");
-        if let Some(seen) = seen {
-            let owner_index = seen.owner_index;
+        if let Some(live_state) = live_state {
+            let owner_index = live_state.owner_index;
             let bound = Precondition {
                 owner_index,
                 ..precondition(&object)
             };
-            assert_eq!(seen, bound, "{owners:?}");
+            assert_eq!(live_state, bound, "{owners:?}");
         }
     }
 }

@@ -329,8 +329,10 @@ pub fn server_of_posted(
 ) -> impl FnMut(&str, &Request) -> Answer + use<> {
     let mut live = live.clone();
     move |name, request| match request {
-        Request::Migrate { live: seen, .. } if name == "a" => {
-            assert_eq!(seen.resource_version, "41");
+        Request::Migrate {
+            live: precondition, ..
+        } if name == "a" => {
+            assert_eq!(precondition.resource_version, "41");
             live["metadata"]["managedFields"] =
                 migrated(&live, &[]).expect("legacy entries").into();
             live["metadata"]["resourceVersion"] = "42".into();

@@ -36,7 +36,7 @@ impl AssignmentCache {
     /// depend.
     pub fn assignment_event(&mut self, event: &Event<'_>) -> Vec<AssignmentChange> {
         let before = self.assignments.extent().clone();
-        let changes = self.assignments.take(event, read_assignment);
+        let changes = self.assignments.process(event, read_assignment);
         if is_other_extent(&before, self.assignments.extent(), "SiteAssignments") {
             return vec![AssignmentChange::Everything];
         }
@@ -50,7 +50,7 @@ impl AssignmentCache {
     /// decisions depend.
     pub fn namespace_event(&mut self, event: &Event<'_>) -> Vec<AssignmentChange> {
         let before = self.namespaces.extent().clone();
-        let changes = self.namespaces.take(event, read_namespace);
+        let changes = self.namespaces.process(event, read_namespace);
         if is_other_extent(&before, self.namespaces.extent(), "Namespaces") {
             return vec![AssignmentChange::Everything];
         }

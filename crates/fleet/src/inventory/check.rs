@@ -36,7 +36,7 @@ pub(super) struct ConnectionFailure {
 pub(super) async fn check(client: &Client, url: &Uri) -> Result<Option<String>, ConnectionFailure> {
     let silent = |cause: &str| ConnectionFailure {
         reason: Reason::Unreachable,
-        message: format!("cannot reach {}: {cause}", shown(url)),
+        message: format!("cannot reach {}: {cause}", without_slash(url)),
         silent: true,
     };
     let request =
@@ -61,7 +61,7 @@ fn judge(url: &Uri, status: StatusCode, body: &[u8]) -> Result<Option<String>, C
         message,
         silent: false,
     };
-    let url = shown(url);
+    let url = without_slash(url);
     let said = || excerpt(&wire::failure(status, body).message, EXCERPT);
     match status {
         StatusCode::OK => match serde_json::from_slice::<Version>(body) {
@@ -110,7 +110,7 @@ fn cause(error: &WireError) -> String {
 }
 
 /// The address without the slash of an empty path.
-fn shown(url: &Uri) -> String {
+fn without_slash(url: &Uri) -> String {
     url.to_string().trim_end_matches('/').to_owned()
 }
 

@@ -39,9 +39,9 @@ pub(super) struct ReconnectingClient {
     /// The client for all requests but checks. It stays the same.
     pub client: Client,
     /// Resolves when the outcome of requests is not the expected one.
-    pub outcomes: Arc<OutcomeSignal>,
+    pub outcomes: Arc<UnexpectedOutcome>,
     /// Ends the requests under way.
-    end_requests: Arc<Notify>,
+    cancel: Arc<Notify>,
     config: Config,
     metrics: RequestMetrics,
     fence: Fence,
@@ -57,17 +57,17 @@ impl ReconnectingClient {
     ) -> Result<Self, kube::Error> {
         let config = config(credentials, &Proxies::of_environment())?;
         let current = Arc::new(RwLock::new(connection(config.clone(), fence)?));
-        let pulse = Arc::new(OutcomeSignal::default());
-        let beat = Arc::clone(&pulse);
-        let lost = Arc::new(Notify::new());
-        let requests = service(Arc::clone(&current), Arc::clone(&lost), move |result| {
-            beat.record(is_answer(result));
+        let outcomes = Arc::new(UnexpectedOutcome::default());
+        let recorded = Arc::clone(&outcomes);
+        let cancel = Arc::new(Notify::new());
+        let requests = service(Arc::clone(&current), Arc::clone(&cancel), move |result| {
+            recorded.record(is_answer(result));
         });
         let client = instrument(ClientBuilder::new(requests, "default"), metrics, fence)?;
         Ok(Self {
             client,
-            outcomes: pulse,
-            end_requests: lost,
+            outcomes,
+            cancel,
             config,
             metrics: metrics.clone(),
             fence: fence.clone(),
@@ -94,7 +94,7 @@ impl ReconnectingClient {
 
     /// Ends the requests under way, except checks, so that no caller waits for a lost cluster.
     pub fn end_requests(&self) {
-        self.end_requests.notify_waiters();
+        self.cancel.notify_waiters();
     }
 
     /// Uses new connections for requests from now on. Those in the pool may be dead without a sign:
@@ -173,13 +173,13 @@ fn config(credentials: &Credentials, proxies: &Proxies) -> Result<Config, kube::
 /// Signals that requests fail although the cluster counts as up, or are answered although it counts
 /// as down, so that the cluster is checked at once and not at the next regular time.
 #[derive(Debug, Default)]
-pub(super) struct OutcomeSignal {
+pub(super) struct UnexpectedOutcome {
     expected: AtomicBool,
     last: AtomicBool,
     other: Notify,
 }
 
-impl OutcomeSignal {
+impl UnexpectedOutcome {
     /// Sets the expected outcome of requests from now on: true if they are answered.
     pub fn expect(&self, answered: bool) {
         self.last.store(answered, Ordering::Relaxed);
@@ -314,24 +314,24 @@ mod tests {
     }
 
     #[test]
-    fn a_pulse_signals_only_unexpected_answers() {
-        let pulse = OutcomeSignal::default();
-        let changed = || pulse.changed().now_or_never().is_some();
+    fn only_unexpected_answers_are_signalled() {
+        let outcomes = UnexpectedOutcome::default();
+        let changed = || outcomes.changed().now_or_never().is_some();
         assert!(!changed());
-        pulse.record(false);
+        outcomes.record(false);
         assert!(!changed(), "nothing else was expected");
-        pulse.record(true);
+        outcomes.record(true);
         assert!(changed());
-        pulse.expect(true);
+        outcomes.expect(true);
         assert!(!changed(), "the check has looked already");
-        pulse.record(true);
+        outcomes.record(true);
         assert!(!changed());
-        pulse.record(false);
-        pulse.record(true);
+        outcomes.record(false);
+        outcomes.record(true);
         assert!(!changed(), "it has passed by itself");
-        pulse.record(false);
+        outcomes.record(false);
         assert!(changed());
-        pulse.expect(false);
+        outcomes.expect(false);
         assert!(!changed());
     }
 

@@ -80,13 +80,13 @@ pub(super) enum Problem {
     },
     #[error(
         "its annotation {ANNOTATION_SERVER} names the server {named:?}, but spec.apiMaster of the Cluster names \
-         {asked}; the credentials are not sent there"
+         {expected}; the credentials are not sent there"
     )]
     OtherServer {
         /// The server that the Secret names; it may be no URL.
         named: String,
         /// The server that the Cluster names.
-        asked: String,
+        expected: String,
     },
     #[error(
         "it has no annotation {ANNOTATION_SERVER} with its server, which --require-site-assignments requires; `baton \
@@ -157,7 +157,7 @@ fn is_meant_for(secret: &Secret, url: &Uri, is_strict: bool) -> Result<(), Probl
             Ok(server) if is_same_server(&server, url) => Ok(()),
             _ => Err(Problem::OtherServer {
                 named: named.clone(),
-                asked: url.to_string(),
+                expected: url.to_string(),
             }),
         },
     }

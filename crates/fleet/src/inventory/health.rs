@@ -157,7 +157,7 @@ mod tests {
         serde_json::from_str(&serde_json::to_string(status).unwrap()).unwrap()
     }
 
-    fn shown(status: &ClusterStatus) -> String {
+    fn text_of(status: &ClusterStatus) -> String {
         let seconds = |time: &Time| time.0.as_second() - at(0).as_second();
         let condition = connected(status).unwrap();
         format!(
@@ -234,7 +234,7 @@ mod tests {
         for (number, (step, second, expected)) in table.into_iter().enumerate() {
             health = step(health, at(second));
             let due = health.status_update(&status, at(second));
-            let written = due.as_ref().map(shown).unwrap_or_default();
+            let written = due.as_ref().map(text_of).unwrap_or_default();
             assert_eq!(written, expected, "step {number}");
             status = due.as_ref().map_or(status, stored);
         }

@@ -75,7 +75,7 @@ impl Registry {
         if let Some(cause) = self.clusters_failing.begins(event) {
             tracing::warn!(cause, "cannot watch Clusters, trying again");
         }
-        match self.clusters.take(event) {
+        match self.clusters.process(event) {
             Step::Upsert { object, .. } => {
                 if let Some(cluster) = Cluster::read(object) {
                     self.upsert(cluster);

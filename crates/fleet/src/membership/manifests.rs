@@ -49,8 +49,8 @@ pub(super) fn hub_account(name: &ClusterName, rights: &TargetRights) -> Vec<Mani
 /// Inserts rights before the token that uses them.
 fn insert_before_secret(manifests: &mut Vec<Manifest>, rights: Vec<Manifest>) {
     let secret = manifests.iter().position(|one| one.kind() == "Secret");
-    let place = secret.unwrap_or(manifests.len());
-    manifests.splice(place..place, rights);
+    let index = secret.unwrap_or(manifests.len());
+    manifests.splice(index..index, rights);
 }
 
 /// The objects that an agent needs on the hub, in the order of their creation.

@@ -78,7 +78,7 @@ pub(super) async fn run(args: &RemoveArgs) -> Result<(), Error> {
     };
     if on_hub.is_empty() && in_target.is_empty() {
         return Err(Error::NoSuchCluster {
-            at: hub.place(),
+            at: hub.address(),
             name: name.to_string(),
         });
     }
@@ -200,8 +200,8 @@ async fn on_hub(
         None => {}
     }
     // The namespace of an agent.
-    if let Some(place) = name.namespace() {
-        let manifest = identity("v1", "Namespace", "", &place);
+    if let Some(address) = name.namespace() {
+        let manifest = identity("v1", "Namespace", "", &address);
         let live = hub.get(&manifest).await?;
         deletions.extend(live.map(|live| Deletion { manifest, live }));
     }

@@ -72,9 +72,9 @@ mod tests {
         right.resource = "secrets".to_owned();
         right.namespace = "baton-system".to_owned();
         assert_eq!(right.object(), "secrets in namespace baton-system");
-        let asked = serde_json::to_value(right.review()).unwrap();
+        let review = serde_json::to_value(right.review()).unwrap();
         assert_eq!(
-            asked["spec"]["resourceAttributes"],
+            review["spec"]["resourceAttributes"],
             json!({
                 "verb": "patch", "group": "", "resource": "secrets",
                 "namespace": "baton-system", "name": "baton-hub",

@@ -47,14 +47,14 @@ impl Server {
         })?;
         limit(&mut config);
         let url = server_url(&config.cluster_url);
-        let place = ClusterAddress { side, url };
+        let address = ClusterAddress { side, url };
         let ca = config.root_cert.as_deref().map(pem_of);
         let client = Client::try_from(config).map_err(|cause| Error::Client {
-            at: place.clone(),
+            at: address.clone(),
             cause: Box::new(cause),
         })?;
         let server = Self {
-            address: place,
+            address: address,
             client,
             ca,
         };
@@ -63,7 +63,7 @@ impl Server {
         Ok(server)
     }
 
-    pub fn place(&self) -> ClusterAddress {
+    pub fn address(&self) -> ClusterAddress {
         self.address.clone()
     }
 
@@ -78,11 +78,11 @@ impl Server {
 
     /// The heading above the steps in this cluster.
     pub fn heading(&self) -> String {
-        let place = match self.side() {
+        let cluster = match self.side() {
             ClusterRole::Hub => "On the hub",
             ClusterRole::Target => "In the target",
         };
-        format!("{place} {}:", self.url())
+        format!("{cluster} {}:", self.url())
     }
 
     /// The CAs of the kubeconfig for the certificate of the server, as PEM; `None` if it names
@@ -232,7 +232,7 @@ impl Server {
         if missing.is_empty() {
             return Ok(());
         }
-        let at = self.place();
+        let at = self.address();
         Err(Error::Lacking { at, missing })
     }
 
@@ -248,11 +248,11 @@ impl Server {
         match tokio::time::timeout(TOKEN_TIMEOUT, filled).await {
             Ok(Ok(found)) => Ok(serde_json::to_value(found).unwrap_or_default()),
             Ok(Err(error)) => Err(Error::Refused {
-                at: self.place(),
+                at: self.address(),
                 message: innermost(&error),
             }),
             Err(_elapsed) => Err(Error::NoToken {
-                at: self.place(),
+                at: self.address(),
                 secret: format!("{}/{}", secret.namespace(), secret.name()),
                 limit: TOKEN_TIMEOUT,
             }),
@@ -261,7 +261,7 @@ impl Server {
 
     /// The error for a failed request.
     fn failure(&self, error: kube::Error) -> Error {
-        let at = self.place();
+        let at = self.address();
         match error {
             kube::Error::Api(status) if status.code == 401 => Error::Unauthorized { at },
             kube::Error::Api(status) if at.side == ClusterRole::Hub && is_not_served(&status) => {

@@ -28,7 +28,7 @@ pub(super) async fn is_free(target: &Server, name: &ClusterName) -> Result<(), E
     let found = try_join_all(accounts.iter().map(|account| target.get(account))).await?;
     match found.iter().flatten().find_map(joined_as) {
         Some(found) if found != name.as_str() => Err(Error::JoinedAsAnother {
-            at: target.place(),
+            at: target.address(),
             found: found.to_owned(),
             wanted: name.to_string(),
         }),

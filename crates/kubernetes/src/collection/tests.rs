@@ -59,7 +59,7 @@ struct World {
 
 impl World {
     fn send(&mut self, event: &Event<'_>) {
-        for Change { key, old, new } in self.collection.take(event, read) {
+        for Change { key, old, new } in self.collection.process(event, read) {
             assert_eq!(self.reported.get(&key), old.as_ref());
             assert_ne!(old, new);
             match new {
@@ -168,14 +168,14 @@ proptest! {
 fn an_unreadable_object_is_removed_when_it_is_deleted() {
     let mut collection = Collection::<String, u8>::new(Unserved::Unknown);
     let names = |collection: &Collection<String, u8>| collection.items().len();
-    collection.take(&Event::Upsert(&object(1, 2)), read);
-    collection.take(&Event::Upsert(&object(1, 3)), read);
+    collection.process(&Event::Upsert(&object(1, 2)), read);
+    collection.process(&Event::Upsert(&object(1, 3)), read);
     assert_eq!(names(&collection), 1);
-    collection.take(&Event::ListStarted, read);
-    collection.take(&Event::Listed(&object(1, 3)), read);
-    collection.take(&DONE, read);
+    collection.process(&Event::ListStarted, read);
+    collection.process(&Event::Listed(&object(1, 3)), read);
+    collection.process(&DONE, read);
     assert_eq!(names(&collection), 1, "it is listed");
-    collection.take(&Event::Deleted(&object(1, 3)), read);
+    collection.process(&Event::Deleted(&object(1, 3)), read);
     assert_eq!(names(&collection), 0);
 }
 

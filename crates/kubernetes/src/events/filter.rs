@@ -142,11 +142,11 @@ impl Filter {
         if self.events.len() < MAX_EVENTS {
             return;
         }
-        let seen = self
+        let occurrences = self
             .events
             .values()
             .map(|entry| (entry.last_observed, entry.serial));
-        let mut serials: Vec<_> = seen.collect();
+        let mut serials: Vec<_> = occurrences.collect();
         let (_, last, _) = serials.select_nth_unstable(MAX_EVENTS / 4);
         let last = *last;
         self.events

@@ -70,9 +70,9 @@ impl Candidate {
             .map(|lease| lease.spec.clone().unwrap_or_default());
         if let Some(spec) = &spec {
             let now = Instant::now();
-            let seen = Sighting::update(self.observed.take(), spec, now);
-            let seen = self.observed.insert(seen);
-            if let LeaseState::Held { holder } = lease_state(seen, me, now) {
+            let sighting = Sighting::update(self.observed.take(), spec, now);
+            let sighting = self.observed.insert(sighting);
+            if let LeaseState::Held { holder } = lease_state(sighting, me, now) {
                 return Ok(AttemptOutcome::Held { holder });
             }
         }

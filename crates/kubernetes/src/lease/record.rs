@@ -19,11 +19,11 @@ pub(super) struct Sighting {
 
 impl Sighting {
     /// The sighting after the record was observed as `spec`.
-    pub(super) fn update(seen: Option<Self>, spec: &LeaseSpec, now: Instant) -> Self {
-        match seen {
+    pub(super) fn update(sighting: Option<Self>, spec: &LeaseSpec, now: Instant) -> Self {
+        match sighting {
             // A new resourceVersion alone does not prove that the holder is running: a label may have
             // been edited.
-            Some(seen) if seen.spec == *spec => seen,
+            Some(sighting) if sighting.spec == *spec => sighting,
             _ => Self {
                 spec: spec.clone(),
                 since: now,
@@ -54,19 +54,19 @@ pub(super) fn holder(spec: &LeaseSpec) -> Option<&str> {
 }
 
 /// Decides the state of the record for the candidate `me`.
-pub(super) fn lease_state(seen: &Sighting, me: &str, now: Instant) -> LeaseState {
-    let Some(holder) = holder(&seen.spec) else {
+pub(super) fn lease_state(sighting: &Sighting, me: &str, now: Instant) -> LeaseState {
+    let Some(holder) = holder(&sighting.spec) else {
         return LeaseState::Vacant;
     };
     if holder == me {
         return LeaseState::Mine;
     }
-    let promised = seen
+    let promised = sighting
         .spec
         .lease_duration_seconds
         .and_then(|seconds| u64::try_from(seconds).ok());
     let promised = promised.map_or(UNSTATED_DURATION, Duration::from_secs);
-    if now.duration_since(seen.since) >= promised {
+    if now.duration_since(sighting.since) >= promised {
         LeaseState::Stale
     } else {
         LeaseState::Held {
@@ -156,13 +156,13 @@ mod tests {
             (unstated, 15, LeaseState::Stale),
         ] {
             let since = Instant::now();
-            let seen = Sighting {
+            let sighting = Sighting {
                 spec: spec.clone(),
                 since,
             };
             let now = since + Duration::from_secs(seen_for);
             assert_eq!(
-                lease_state(&seen, ME, now),
+                lease_state(&sighting, ME, now),
                 expected,
                 "{spec:?} for {seen_for} s"
             );
@@ -173,15 +173,15 @@ mod tests {
     fn only_a_change_of_the_record_is_a_sign_of_life() {
         let start = Instant::now();
         let later = start + Duration::from_secs(5);
-        let seen = Sighting::update(None, &held("other", 15), start);
-        let seen = Sighting::update(Some(seen), &held("other", 15), later);
-        assert_eq!(seen.since, start);
+        let sighting = Sighting::update(None, &held("other", 15), start);
+        let sighting = Sighting::update(Some(sighting), &held("other", 15), later);
+        assert_eq!(sighting.since, start);
         let renewed = LeaseSpec {
             renew_time: Some(MicroTime(time(9))),
             ..held("other", 15)
         };
-        let seen = Sighting::update(Some(seen), &renewed, later);
-        assert_eq!((seen.since, seen.spec), (later, renewed));
+        let sighting = Sighting::update(Some(sighting), &renewed, later);
+        assert_eq!((sighting.since, sighting.spec), (later, renewed));
     }
 
     #[test]

@@ -96,7 +96,7 @@ fn check(title: &str, steps: &[String]) {
             "read" => store.insert_read(raw.get()).unwrap(),
             "read-gone" => store.read_gone("n", name, uid),
             "settle" => store.set_fingerprints("n", name, (1, 2)),
-            "sees" => assert_eq!(seen(&store), rest, "{title}: {step}"),
+            "sees" => assert_eq!(current_objects(&store), rest, "{title}: {step}"),
             "reports" => assert_eq!(reported(&reports), rest, "{title}: {step}"),
             _ => panic!("{title}: {step}"),
         }
@@ -107,16 +107,16 @@ fn check(title: &str, steps: &[String]) {
     }
 }
 
-fn seen(store: &Store) -> String {
-    let mut seen = Vec::new();
+fn current_objects(store: &Store) -> String {
+    let mut lines = Vec::new();
     for name in ["a", "b", "c"] {
         if let Some(state) = store.get("n", name) {
             let mark = if state.settled.is_some() { "!" } else { "" };
-            seen.push(format!("{name}@{}{mark}", state.resource_version));
+            lines.push(format!("{name}@{}{mark}", state.resource_version));
         }
     }
-    assert_eq!(store.len(), seen.len());
-    seen.join(" ")
+    assert_eq!(store.len(), lines.len());
+    lines.join(" ")
 }
 
 fn reported(reports: &Reports) -> String {

@@ -137,16 +137,16 @@ mod tests {
 
     fn cut(chunks: &[&str]) -> Vec<String> {
         let mut lines = Lines::default();
-        let mut seen = Vec::new();
+        let mut texts = Vec::new();
         for chunk in chunks {
             lines
                 .feed(chunk.as_bytes(), |line| {
-                    seen.push(String::from_utf8_lossy(line).into_owned());
+                    texts.push(String::from_utf8_lossy(line).into_owned());
                     Ok::<_, ()>(())
                 })
                 .unwrap();
         }
-        seen
+        texts
     }
 
     #[test]

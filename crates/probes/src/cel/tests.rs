@@ -561,9 +561,9 @@ fn errors_never_quote_the_object() {
                 }
             };
             let mut calls = vec![call(&vec![of; arity])];
-            for place in 0..arity {
+            for index in 0..arity {
                 let mut arguments = vec!["self.s"; arity];
-                arguments[place] = of;
+                arguments[index] = of;
                 calls.push(call(&arguments));
             }
             for call in calls {

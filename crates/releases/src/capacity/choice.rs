@@ -137,7 +137,7 @@ pub fn choose(
             let found = all.filter(move |(_, candidate)| {
                 candidate.kind == kind && (!marked || candidate.scaling.is_some())
             });
-            found.map(|(place, _)| place).collect::<Vec<_>>()
+            found.map(|(index, _)| index).collect::<Vec<_>>()
         };
         let marked = of_kind(true);
         let found = if marked.is_empty() {
@@ -148,7 +148,7 @@ pub fn choose(
         if found.len() != expected {
             return Err(Error::Count {
                 expected,
-                kind: shown(kind),
+                kind: in_format_of_go(kind),
                 selector: selector.to_owned(),
                 found: found.len(),
             });
@@ -156,8 +156,8 @@ pub fn choose(
         places.extend(found);
     }
     let totals = totals(&places, candidates, total)?;
-    let chosen = places.into_iter().zip(totals).map(|(place, total)| {
-        let candidate = &candidates[place];
+    let chosen = places.into_iter().zip(totals).map(|(index, total)| {
+        let candidate = &candidates[index];
         let scaling = match candidate.scaling {
             None | Some("steps") => Scaling::Steps,
             Some("autoscaler") => Scaling::Autoscaler,
@@ -169,7 +169,7 @@ pub fn choose(
             }
         };
         Ok(ChosenWorkload {
-            index: place,
+            index: index,
             total,
             scaling,
         })
@@ -183,8 +183,8 @@ fn totals(places: &[usize], candidates: &[Candidate], total: i32) -> Result<Vec<
     if let [_] = places {
         return Ok(vec![total]);
     }
-    let wanted = places.iter().map(|place| {
-        let candidate = &candidates[*place];
+    let wanted = places.iter().map(|index| {
+        let candidate = &candidates[*index];
         let number = candidate.replicas.and_then(|text| text.parse().ok());
         number
             .filter(|number: &i32| *number >= 0)
@@ -207,7 +207,7 @@ fn totals(places: &[usize], candidates: &[Candidate], total: i32) -> Result<Vec<
 }
 
 /// A kind in the format of Go.
-fn shown(kind: &Gvk) -> String {
+fn in_format_of_go(kind: &Gvk) -> String {
     let Gvk {
         group,
         version,

@@ -33,13 +33,13 @@ fn sad(pod: &Pod) -> Option<SadPod> {
 /// The containers that are not ready: by name, with the number of pods and the reasons.
 pub fn summary(pods: &[SadPod]) -> String {
     let mut containers: BTreeMap<&str, (BTreeSet<usize>, BTreeSet<&str>)> = BTreeMap::new();
-    for (place, pod) in pods.iter().enumerate() {
+    for (index, pod) in pods.iter().enumerate() {
         for container in pod.init_containers.iter().chain(&pod.containers) {
             if container.ready {
                 continue;
             }
             let (places, reasons) = containers.entry(&container.name).or_default();
-            places.insert(place);
+            places.insert(index);
             reasons.extend(reason(container));
         }
     }

@@ -20,11 +20,11 @@ pub(super) fn find(objects: &[Object]) -> Result<usize, Error> {
         let found = all
             .clone()
             .filter(move |(_, object)| !labelled || is_labelled(object));
-        found.map(|(place, _)| place).collect::<Vec<_>>()
+        found.map(|(index, _)| index).collect::<Vec<_>>()
     };
     let labelled = places(true);
     match (&labelled[..], &places(false)[..]) {
-        ([place], _) | ([], [place]) => Ok(*place),
+        ([index], _) | ([], [index]) => Ok(*index),
         _ => Err(Error::Balancers {
             found: labelled.len(),
         }),
@@ -33,7 +33,7 @@ pub(super) fn find(objects: &[Object]) -> Result<usize, Error> {
 
 /// Adds the label to the Service, and makes the Service select the pods of all Releases that should
 /// have traffic. Returns the field that traffic shifting changes.
-pub(super) fn decorate(
+pub(super) fn select_by_traffic(
     object: &mut Object,
     installation: Installation,
 ) -> Result<Vec<String>, Error> {

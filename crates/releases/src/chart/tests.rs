@@ -313,11 +313,11 @@ fn built_in_and_annotated_objects_are_workloads() {
     ] {
         let mut documents = documents;
         documents.push(production("lb"));
-        let asked = chart_request(documents.clone(), &chart(), &scalable);
+        let request = chart_request(documents.clone(), &chart(), &scalable);
         let content = check_with(documents, &[], &scalable).map_err(|error| error.to_string());
         if let Ok(content) = &content {
             let sum: i32 = content.workloads.iter().map(|workload| workload.replicas).sum();
-            assert_eq!(asked.map(|asked| asked.replicas), Ok(sum));
+            assert_eq!(request.map(|request| request.replicas), Ok(sum));
         }
         let found = content.map(|content| {
             let one = |workload: &Workload| {
@@ -335,8 +335,8 @@ fn numbers_of_pods_are_read_from_the_chart() {
     let with = |replicas: Value| {
         let mut document = deployment("any");
         document["spec"]["replicas"] = replicas;
-        let asked = chart_request(vec![document], &chart(), &Scalable::new());
-        asked.map(|asked| asked.replicas)
+        let request = chart_request(vec![document], &chart(), &Scalable::new());
+        request.map(|request| request.replicas)
     };
     assert_eq!(with(json!(7)), Ok(7));
     assert_eq!(with(json!(0)), Ok(0));

@@ -57,11 +57,11 @@ pub(super) fn find(
     chart: &Chart,
     scalable: &Scalable,
 ) -> Result<Vec<Workload>, Error> {
-    let marked = objects.iter().enumerate().filter_map(|(place, object)| {
+    let marked = objects.iter().enumerate().filter_map(|(index, object)| {
         let mark = object
             .at(&["metadata", "annotations", ANNOTATION_SCALING])
             .as_str()?;
-        Some(marked(place, object, mark, scalable))
+        Some(marked(index, object, mark, scalable))
     });
     let marked = marked.collect::<Result<Vec<_>, _>>()?;
     if !marked.is_empty() {
@@ -84,9 +84,9 @@ pub(super) fn find(
         deployments.clone()
     };
     match candidates[..] {
-        [(place, object)] => {
+        [(index, object)] => {
             let path = path(object, scalable).unwrap_or(REPLICAS);
-            Ok(vec![workload(place, object, path, Scaling::Steps)?])
+            Ok(vec![workload(index, object, path, Scaling::Steps)?])
         }
         _ => Err(Error::Deployments {
             chart: format!("{}-{}", chart.name, chart.version),
@@ -97,7 +97,7 @@ pub(super) fn find(
 
 /// A workload that the chart names by an annotation.
 fn marked(
-    place: usize,
+    index: usize,
     object: &Object,
     mark: &str,
     scalable: &Scalable,
@@ -117,11 +117,11 @@ fn marked(
     };
     let path = path(object, scalable);
     let path = path.ok_or_else(|| refused("the kind has no scale subresource"))?;
-    workload(place, object, path, scaling)
+    workload(index, object, path, scaling)
 }
 
 fn workload(
-    place: usize,
+    index: usize,
     object: &Object,
     path: &str,
     scaling: Scaling,
@@ -145,7 +145,7 @@ fn workload(
         })?,
         path: path.to_owned(),
         scaling,
-        index: place,
+        index: index,
     })
 }
 
@@ -175,7 +175,7 @@ fn keys(path: &str) -> impl Iterator<Item = &str> {
 
 /// Scales a workload to zero, and adds the labels that distinguish its pods from those of other
 /// Releases.
-pub(super) fn decorate(
+pub(super) fn scale_to_zero_and_label(
     object: &mut Object,
     path: &str,
     labels: &BTreeMap<String, String>,

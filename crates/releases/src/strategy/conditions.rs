@@ -92,18 +92,18 @@ impl StrategyConditions {
             message: truncate(unsatisfied.unwrap_or_default(), MAX_MESSAGE_LENGTH).into_owned(),
             step: self.step,
         };
-        let place = self
+        let index = self
             .list
             .binary_search_by(|other| other.type_.cmp(&condition.type_));
-        match place {
-            Ok(place) => {
-                let old = &mut self.list[place];
+        match index {
+            Ok(index) => {
+                let old = &mut self.list[index];
                 if old.status == condition.status && old.last_transition_time.is_some() {
                     condition.last_transition_time = old.last_transition_time.take();
                 }
                 *old = condition;
             }
-            Err(place) => self.list.insert(place, condition),
+            Err(index) => self.list.insert(index, condition),
         }
     }
 

@@ -8,8 +8,8 @@
 use baton_apis::TrafficTarget;
 
 use super::{
-    ReleaseWithTargets, TargetPatch, Targets, name, release_with_goals::ReleaseWithGoals, step_at,
-    steps, target::Target as _,
+    ReleaseWithTargets, TargetPatch, Targets, name, release_in_step::ReleaseInStep, step_at, steps,
+    target::Target as _,
 };
 use crate::{application::history::is_complete, texts::Quoted};
 
@@ -54,7 +54,7 @@ pub fn departure(
         // The controller has no target by which it could remove the traffic first.
         return DeletionStep::Goes;
     };
-    let drained = ReleaseWithGoals {
+    let drained = ReleaseInStep {
         targets,
         percent: 0,
         weight: 0,
@@ -98,7 +98,7 @@ fn lacks(head: ReleaseWithTargets, previous: Option<ReleaseWithTargets>) -> Opti
             "Release {leader} is at a step with all of the traffic"
         ));
     }
-    let missing = |party: Option<ReleaseWithGoals>, of: ReleaseWithTargets, step: &str| {
+    let missing = |party: Option<ReleaseInStep>, of: ReleaseWithTargets, step: &str| {
         let is_there = party.is_some_and(|party| party.is_there());
         let name = Quoted(name(of.release)).to_string();
         (!is_there).then(|| format!("Release {name} has the pods and the traffic of {step}"))
@@ -106,12 +106,12 @@ fn lacks(head: ReleaseWithTargets, previous: Option<ReleaseWithTargets>) -> Opti
     let incumbent = previous.filter(|_| traffic.incumbent > 0);
     let incumbent = incumbent.and_then(|member| {
         let targets = Targets::of(member).ok();
-        let party = targets.map(|targets| ReleaseWithGoals::incumbent(targets, step.values));
+        let party = targets.map(|targets| ReleaseInStep::incumbent(targets, step.values));
         missing(party, member, &format!("step {index} of {leader}"))
     });
     incumbent.or_else(|| {
         let targets = Targets::of(head).ok();
-        let party = targets.map(|targets| ReleaseWithGoals::contender(targets, step.values));
+        let party = targets.map(|targets| ReleaseInStep::contender(targets, step.values));
         missing(party, head, &format!("its step {index}")).filter(|_| traffic.contender > 0)
     })
 }

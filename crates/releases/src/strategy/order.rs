@@ -200,6 +200,6 @@ pub fn ordered(
 
 /// True if the capacity of a side comes before its traffic.
 fn is_first(usual: &[Stage], side: Side) -> bool {
-    let place = |wanted| usual.iter().position(|&stage| stage == wanted);
-    place(Stage::Capacity(side)) < place(Stage::Traffic(side))
+    let position = |wanted| usual.iter().position(|&stage| stage == wanted);
+    position(Stage::Capacity(side)) < position(Stage::Traffic(side))
 }

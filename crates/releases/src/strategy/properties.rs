@@ -260,8 +260,8 @@ impl World {
             self = self.head(steps);
             self = self.follower(steps);
             self = self.leaves(steps);
-            for place in 0..self.obeyed().len() {
-                self = self.obeyed()[place];
+            for index in 0..self.obeyed().len() {
+                self = self.obeyed()[index];
             }
             if self == before {
                 break;
@@ -417,8 +417,8 @@ fn a_contender_without_pods_does_not_block_the_incumbent() {
         let mut end = *world;
         for _ in 0..40 {
             end = end.head(&steps).leaves(&steps);
-            for place in 1..end.obeyed().len() {
-                end = end.obeyed()[place];
+            for index in 1..end.obeyed().len() {
+                end = end.obeyed()[index];
             }
         }
         assert_eq!(end.left, None, "{}", trace(*world, &found));

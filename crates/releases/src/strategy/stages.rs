@@ -10,7 +10,7 @@ use super::{
     conditions::{ConditionType, StrategyConditions, state},
     full_name, name,
     order::{Position, Side, Stage, TargetComparison, ordered},
-    release_with_goals::ReleaseWithGoals,
+    release_in_step::ReleaseInStep,
     stored,
     target::{READY, Target},
 };
@@ -34,8 +34,8 @@ enum Verdict {
 /// A pass over a Release.
 pub(super) struct Pass<'a> {
     position: Position,
-    own: ReleaseWithGoals<'a>,
-    previous: Option<ReleaseWithGoals<'a>>,
+    own: ReleaseInStep<'a>,
+    previous: Option<ReleaseInStep<'a>>,
     step: Step<'a>,
     now: Timestamp,
 }
@@ -51,8 +51,8 @@ impl<'a> Pass<'a> {
     ) -> Self {
         Self {
             position,
-            own: ReleaseWithGoals::contender(own, step.values),
-            previous: previous.map(|targets| ReleaseWithGoals::incumbent(targets, step.values)),
+            own: ReleaseInStep::contender(own, step.values),
+            previous: previous.map(|targets| ReleaseInStep::incumbent(targets, step.values)),
             step,
             now,
         }
@@ -67,7 +67,7 @@ impl<'a> Pass<'a> {
     ) -> Self {
         Self {
             position,
-            own: ReleaseWithGoals::incumbent(own, step.values),
+            own: ReleaseInStep::incumbent(own, step.values),
             previous: None,
             step,
             now,
@@ -151,7 +151,7 @@ impl<'a> Pass<'a> {
         is_true(status.map_or(&[][..], |status| &status.conditions), READY)
     }
 
-    fn party(&self, side: Side) -> Option<&ReleaseWithGoals<'a>> {
+    fn party(&self, side: Side) -> Option<&ReleaseInStep<'a>> {
         match side {
             Side::Own => Some(&self.own),
             Side::Previous => self.previous.as_ref(),
@@ -186,7 +186,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn judge_capacity(&self, side: Side, party: &ReleaseWithGoals) -> Verdict {
+    fn judge_capacity(&self, side: Side, party: &ReleaseInStep) -> Verdict {
         let target = party.targets.capacity;
         let other = |percent: i32| percent != party.percent;
         let clusters = &target.spec.clusters;
@@ -237,7 +237,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-fn judge_traffic(side: Side, party: &ReleaseWithGoals) -> Verdict {
+fn judge_traffic(side: Side, party: &ReleaseInStep) -> Verdict {
     let target = party.targets.traffic;
     let clusters = &target.spec.clusters;
     let changed = clusters
@@ -262,7 +262,7 @@ fn traffic_type(side: Side) -> ConditionType {
 }
 
 /// The message of the condition while a target is not as wanted.
-fn pending(party: &ReleaseWithGoals, what: &str, short: &str, why: &str) -> String {
+fn pending(party: &ReleaseInStep, what: &str, short: &str, why: &str) -> String {
     let name = name(party.targets.release);
     format!(
         "release {} hasn't achieved {what} in clusters: {why}. for more details try `kubectl describe {short} {name}`",

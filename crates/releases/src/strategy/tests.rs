@@ -17,7 +17,7 @@ const NOW: Timestamp = Timestamp::constant(100, 0);
 
 /// The five conditions as short text: `cap+1` is true and was reported for step 1, `cap-1` is
 /// false. Upper case stands for the incumbent.
-fn shown(conditions: &[StrategyCondition]) -> String {
+fn text_of(conditions: &[StrategyCondition]) -> String {
     let one = |condition: &StrategyCondition| {
         let name = match condition.type_.as_str() {
             "ContenderAchievedInstallation" => "inst",

@@ -21,7 +21,7 @@ fn update(vocabulary: Vocabulary) -> Update {
 }
 
 /// The conditions as text: type, status, reason, message.
-fn shown(conditions: &[ShipperCondition]) -> String {
+fn text_of(conditions: &[ShipperCondition]) -> String {
     let one = |condition: &ShipperCondition| {
         let ShipperCondition {
             type_,
@@ -155,7 +155,7 @@ fn reasons_of_clusters_that_could_not_be_worked_in() {
             };
             let mut clusters = Clusters::new(kind, update(vocabulary));
             let (conditions, summary) = clusters.set("a", &[], Err(&Failure::new(cause, "no")));
-            assert_eq!(shown(&conditions), expected, "{row}");
+            assert_eq!(text_of(&conditions), expected, "{row}");
             assert_eq!((summary.status, summary.message.as_str()), ("Failed", "no"));
         }
     }
@@ -189,7 +189,7 @@ fn reasons_of_clusters_without_the_wanted_pods() {
             let updated = capacity(&capacity_target(&["a"]), &outcomes, update(vocabulary));
             let cluster = &updated.status.clusters[0];
             assert_eq!(
-                shown(&cluster.conditions),
+                text_of(&cluster.conditions),
                 format!("Operational True | Ready {expected}")
             );
             assert_eq!(cluster.status, "Synced");
@@ -217,7 +217,7 @@ fn the_message_of_a_target_lists_the_clusters_that_are_not_ready() {
     ]);
     let updated = capacity(&target, &outcomes, update(Implementation));
     let expected = "Operational True | Ready False ClustersNotReady b: InProgress; c: ; d: PodsNotReady 1/5: x";
-    assert_eq!(shown(&updated.status.conditions), expected);
+    assert_eq!(text_of(&updated.status.conditions), expected);
     assert_eq!(updated.status.observed_generation, Some(7));
     let names: Vec<_> = updated
         .status
@@ -287,7 +287,7 @@ fn unreachable_clusters_keep_their_reported_numbers() {
         ("Failed", "gone")
     );
     assert_eq!(
-        shown(&updated.status.conditions),
+        text_of(&updated.status.conditions),
         "Operational True | Ready False ClustersNotReady b:"
     );
 }
@@ -306,10 +306,10 @@ fn traffic_of_clusters() {
     let message = "1/3 pods designated to receive traffic are not ready";
     let expected =
         format!("Operational True | Ready False ClustersNotReady a: PodsNotReady {message}");
-    assert_eq!(shown(&updated.status.conditions), expected);
+    assert_eq!(text_of(&updated.status.conditions), expected);
     assert_eq!(updated.status.clusters[0].achieved_traffic, 4);
     let expected = format!("Operational True | Ready False PodsNotReady {message}");
-    assert_eq!(shown(&updated.status.clusters[0].conditions), expected);
+    assert_eq!(text_of(&updated.status.clusters[0].conditions), expected);
     assert_eq!(updated.status.clusters[0].status, "Synced");
 }
 
@@ -322,7 +322,7 @@ fn a_spec_whose_weights_are_not_known_is_not_observed() {
     target.metadata.generation = Some(8);
     let updated = traffic_unknown(&target, "why", update(Documentation));
     assert_eq!(
-        shown(&updated.status.conditions),
+        text_of(&updated.status.conditions),
         "Operational False InternalError why | Ready True"
     );
     assert_eq!(updated.status.observed_generation, Some(7));
@@ -352,7 +352,7 @@ fn installation_of_clusters() {
     let updated = installation(&target, Ok(&found), update(Documentation));
     let expected = "Operational True | Ready False ClustersNotReady b: InProgress Service web; \
                     c: ClientError kind Zebra not found on the Kubernetes cluster";
-    assert_eq!(shown(&updated.status.conditions), expected);
+    assert_eq!(text_of(&updated.status.conditions), expected);
     let statuses: Vec<_> = updated
         .status
         .clusters
@@ -370,7 +370,7 @@ fn installation_of_clusters() {
     let expected = format!(
         "Operational False ChartError no such chart | Ready False ClustersNotReady {message}"
     );
-    assert_eq!(shown(&refused.status.conditions), expected);
+    assert_eq!(text_of(&refused.status.conditions), expected);
     assert_eq!(
         refused.events[0].reason,
         EventReason::InstallationTargetConditionChanged

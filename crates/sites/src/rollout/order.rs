@@ -16,7 +16,7 @@ impl Seed {
     }
 
     /// The sort key of a site; the name decides between equal numbers.
-    pub(super) fn place(self, site: &str) -> (u64, &str) {
+    pub(super) fn sort_key(self, site: &str) -> (u64, &str) {
         (XxHash64::oneshot(self.0, site.as_bytes()), site)
     }
 }

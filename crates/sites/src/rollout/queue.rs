@@ -99,7 +99,7 @@ impl<'a> Queue<'_, 'a> {
         actions.extend(withdrawn.into_iter().map(|revision| Action::Withdraw {
             revision: Arc::clone(revision),
         }));
-        self.give(&numbers, &versions, given, actions);
+        self.create_revisions(&numbers, &versions, given, actions);
         Ok(())
     }
 
@@ -177,7 +177,7 @@ impl<'a> Queue<'_, 'a> {
         QueuedRevision::of(revision) == wanted && (!self.placed.is_in_reach || is_newest())
     }
 
-    fn give(
+    fn create_revisions(
         &self,
         numbers: &[i64],
         versions: &[(QueuedRevision<'a>, &'a Version)],

@@ -113,10 +113,10 @@ impl Situation<'_> {
             // The first sites may have got the version after the rollout was over, and the status
             // was lost since.
             return self
-                .give(1, wave, 0)
+                .choose_batch(1, wave, 0)
                 .unwrap_or_else(|| self.following_after(1, strategy));
         }
-        self.give(1, wave, 0).unwrap_or_else(|| self.rest())
+        self.choose_batch(1, wave, 0).unwrap_or_else(|| self.rest())
     }
 
     /// The step while a batch is current.
@@ -124,7 +124,7 @@ impl Situation<'_> {
         let batch = &self.fleet.batch;
         let wave = strategy.wave(batch.number);
         let is_open = !self.is_formed() || batch.online() == 0 || wave.limit.is_none();
-        let more = is_open.then(|| self.give(batch.number, wave, batch.online()));
+        let more = is_open.then(|| self.choose_batch(batch.number, wave, batch.online()));
         if let Some(more) = more.flatten() {
             return more;
         }
@@ -152,14 +152,14 @@ impl Situation<'_> {
 
     fn following_after(&self, batch: i32, strategy: &Strategy) -> Step {
         let next = batch.saturating_add(1);
-        let given = self.give(next, strategy.wave(next), 0);
+        let given = self.choose_batch(next, strategy.wave(next), 0);
         given.unwrap_or_else(|| self.rest())
     }
 
     /// The step after the rollout is over: as many sites at a time as in a batch of the strategy,
     /// even if they fail.
     fn afterwards(&self, strategy: &Strategy) -> Step {
-        let given = self.give(AFTERWARDS, strategy.others, self.fleet.afterwards);
+        let given = self.choose_batch(AFTERWARDS, strategy.others, self.fleet.afterwards);
         given.unwrap_or_else(|| self.rest())
     }
 
@@ -189,7 +189,7 @@ impl Situation<'_> {
     ///
     /// Offline sites take no place: they join the batch together with the online sites that follow
     /// them in the order. If no online site follows, they wait for one.
-    fn give(&self, batch: i32, wave: Wave, taken: usize) -> Option<Step> {
+    fn choose_batch(&self, batch: i32, wave: Wave, taken: usize) -> Option<Step> {
         if self.fleet.to_come == 0 {
             return None;
         }
@@ -204,7 +204,7 @@ impl Situation<'_> {
                 if room == 0 {
                     return None;
                 }
-                let drawn = candidates.map(|(at, placed)| (self.seed.place(placed.name), at));
+                let drawn = candidates.map(|(at, placed)| (self.seed.sort_key(placed.name), at));
                 let mut order: Vec<_> = drawn.collect();
                 order.sort_unstable();
                 let order = order.into_iter().map(|(_, at)| at);

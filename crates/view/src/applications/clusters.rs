@@ -138,13 +138,13 @@ impl TrafficSums {
         let name = release.metadata.name.as_deref().unwrap_or_default();
         let clusters = names(observed, release, name).into_iter();
         let pictures = clusters.map(|cluster| {
-            let place = ReleaseInCluster {
+            let release = ReleaseInCluster {
                 observed,
                 release: name,
                 cluster,
                 troubles: Vec::new(),
             };
-            place.picture(self.0.get(cluster).copied().unwrap_or(0))
+            release.picture(self.0.get(cluster).copied().unwrap_or(0))
         });
         pictures.collect()
     }

@@ -71,11 +71,11 @@ impl Question for OneApplication {
         let capacity = optional(&kinds::CAPACITY_TARGET);
         let traffic = optional(&kinds::TRAFFIC_TARGET);
         let application = application?.first();
-        let place = (self.namespace.as_str(), name.as_str());
+        let key = (self.namespace.as_str(), name.as_str());
         let observed = Observed::new(
             lists,
             &self.target,
-            place,
+            key,
             application,
             releases?,
             [installation?, capacity?, traffic?],
@@ -134,10 +134,10 @@ mod tests {
                 Err(NoAnswer::Unread) => {}
                 answer => return (answer, rounds),
             }
-            let mut asked = lists.take_requests().lists;
-            asked.retain(|request, _| lists.get(request).is_none());
-            rounds.push(asked.len());
-            for request in asked.into_keys() {
+            let mut unread = lists.take_requests().lists;
+            unread.retain(|request, _| lists.get(request).is_none());
+            rounds.push(unread.len());
+            for request in unread.into_keys() {
                 let kind = request.path.rsplit('/').next().unwrap();
                 let of_kind = objects.iter().filter(|object| {
                     let is_named = request.query.name.iter();

@@ -204,10 +204,10 @@ fn outcome(observed: &Observed, release: &Release) -> (Outcome, Reason) {
     let name = release.metadata.name.as_deref().unwrap_or_default();
     let history = observed.known_history();
     let members = history.living();
-    let place = members.iter().position(|member| member.name() == name);
-    let place = place.unwrap_or(members.len());
-    if let Some(newer) = members.get(place + 1) {
-        return replaced(release, members[place], newer);
+    let index = members.iter().position(|member| member.name() == name);
+    let index = index.unwrap_or(members.len());
+    if let Some(newer) = members.get(index + 1) {
+        return replaced(release, members[index], newer);
     }
     if let Some(refused) = refused(release) {
         return refused;
@@ -220,7 +220,7 @@ fn outcome(observed: &Observed, release: &Release) -> (Outcome, Reason) {
         };
     };
     let label = label(target, step);
-    let has_previous = place > 0 && place < members.len();
+    let has_previous = index > 0 && index < members.len();
     let Some(state) = reported(release, has_previous) else {
         return (Underway, Reason::Unreported(label));
     };

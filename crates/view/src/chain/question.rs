@@ -206,15 +206,15 @@ mod tests {
         let (mut lists, mut requests) = (Lists::default(), Vec::new());
         loop {
             let answer = question.answer(&lists);
-            let asked = lists.take_requests().lists.into_keys();
-            let asked: Vec<ListRequest> = asked.filter(|it| lists.get(it).is_none()).collect();
+            let unread = lists.take_requests().lists.into_keys();
+            let unread: Vec<ListRequest> = unread.filter(|it| lists.get(it).is_none()).collect();
             if let Ok(chain) = answer {
                 let chain = chain.unwrap_or_default();
                 let names = chain.revisions.iter().map(|it| it.name().to_owned());
                 return (names.collect(), requests);
             }
-            assert!(!asked.is_empty());
-            for request in asked {
+            assert!(!unread.is_empty());
+            for request in unread {
                 let all = if request.path.ends_with("/objectsets") {
                     sets
                 } else {

@@ -295,7 +295,7 @@ pub fn left_behind(
 }
 
 /// Leaves out the objects that are handed over unchanged if there are many, with a note.
-pub fn condense(mut sections: Vec<Section>) -> (Vec<Section>, Option<ObjectNote>) {
+pub fn without_unchanged(mut sections: Vec<Section>) -> (Vec<Section>, Option<ObjectNote>) {
     let is_unchanged = |section: &&Section| section.outcome == DiffOutcome::HandedOver;
     let count = sections.iter().filter(is_unchanged).count();
     if count <= LISTED {
@@ -692,9 +692,9 @@ mod tests {
         let other = section_for(None, Response::NotServed);
         let mut few = vec![same.clone(); LISTED];
         few.push(other.clone());
-        assert_eq!(condense(few.clone()), (few.clone(), None));
+        assert_eq!(without_unchanged(few.clone()), (few.clone(), None));
         few.push(same);
-        let (left, note) = condense(few);
+        let (left, note) = without_unchanged(few);
         assert_eq!(left, [other]);
         assert_eq!(note.unwrap(), ObjectNote::NotListed(21));
     }

@@ -32,8 +32,8 @@ pub fn mask(before: Option<&mut Value>, after: Option<&mut Value>) {
     let hidden = |side: Option<&Value>| {
         let mut values = Values::new();
         if let Some(side) = side {
-            visit(&mut side.clone(), &mut |place, value| {
-                values.insert(place, value.clone());
+            visit(&mut side.clone(), &mut |pointer, value| {
+                values.insert(pointer, value.clone());
             });
         }
         values
@@ -41,8 +41,8 @@ pub fn mask(before: Option<&mut Value>, after: Option<&mut Value>) {
     let (old, new) = (hidden(before.as_deref()), hidden(after.as_deref()));
     for (side, others, changed) in [(before, &new, MASK_BEFORE), (after, &old, MASK_AFTER)] {
         if let Some(side) = side {
-            visit(side, &mut |place, value| {
-                let differs = others.get(&place).is_some_and(|other| other != value);
+            visit(side, &mut |pointer, value| {
+                let differs = others.get(&pointer).is_some_and(|other| other != value);
                 *value = if differs { changed } else { MASK }.into();
             });
         }

@@ -53,9 +53,9 @@ impl RevisionSide {
     /// The objects with their phases. Of duplicates, which no manager accepts, only the last one.
     fn objects(&self) -> Vec<PhasedObject<'_>> {
         let placed: Vec<_> = self.content.placed().collect();
-        let mut seen = BTreeSet::new();
+        let mut keys = BTreeSet::new();
         let last = placed.into_iter().rev();
-        let last = last.filter(|(_, object)| seen.insert(&object.key));
+        let last = last.filter(|(_, object)| keys.insert(&object.key));
         let mut objects: Vec<_> = last.collect();
         objects.reverse();
         objects

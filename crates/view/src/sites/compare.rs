@@ -51,8 +51,8 @@ mod tests {
     #[test]
     fn fields_outside_of_a_version_are_no_difference_of_versions() {
         let kept = json!({ "method": "PerService" });
-        let asked = json!({ "skipPatchVersions": true, "windowsApplyToEdits": true });
-        assert!(upgrade(Some(kept.clone()), asked).is_none());
+        let requested = json!({ "skipPatchVersions": true, "windowsApplyToEdits": true });
+        assert!(upgrade(Some(kept.clone()), requested).is_none());
         let stopped = json!({ "method": "StopAndRestart" });
         assert!(upgrade(Some(kept), stopped).is_some());
     }

@@ -173,16 +173,16 @@ mod tests {
         let (mut lists, mut rounds) = (Lists::default(), Vec::new());
         loop {
             let answer = question.answer(&lists);
-            let asked = lists.take_requests();
+            let to_read = lists.take_requests();
             if let Ok(answer) = answer {
-                return (answer, rounds, asked.warnings.into_iter().collect());
+                return (answer, rounds, to_read.warnings.into_iter().collect());
             }
-            let required = asked
+            let required = to_read
                 .lists
                 .values()
                 .filter(|it| **it == Necessity::Required);
             rounds.push(required.count());
-            for request in asked.lists.into_keys() {
+            for request in to_read.lists.into_keys() {
                 let collection = request.path.rsplit('/').next().unwrap_or_default();
                 let list = if collection == refused {
                     List::unreadable("forbidden".to_owned())

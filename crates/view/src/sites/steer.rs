@@ -66,8 +66,8 @@ pub fn rollback(
                 version: status.version.clone().unwrap_or_default(),
             })?,
     };
-    let asked = &deployment.spec.application_version;
-    if *asked == version {
+    let requested = &deployment.spec.application_version;
+    if *requested == version {
         return Ok(VersionRollback {
             version,
             followed: false,
@@ -79,12 +79,12 @@ pub fn rollback(
     }
     let patch = json!([
         { "op": "test", "path": "/metadata/uid", "value": deployment.metadata.uid },
-        { "op": "test", "path": "/spec/applicationVersion", "value": asked },
+        { "op": "test", "path": "/spec/applicationVersion", "value": requested },
         { "op": "replace", "path": "/spec/applicationVersion", "value": version },
     ]);
     Ok(VersionRollback {
         version,
-        followed: asked == EVERY_VERSION,
+        followed: requested == EVERY_VERSION,
         patch: Some(patch),
     })
 }
@@ -214,12 +214,12 @@ mod tests {
         let found = abort(&deployment()).unwrap();
         assert_eq!((found.rollout, found.version.as_str()), (3, "1.2.0"));
         assert_eq!(found.patch.unwrap()[1]["value"], 3);
-        let mut asked = deployment();
-        asked.spec.abort_rollout = Some(3);
-        assert_eq!(abort(&asked).unwrap().patch, None);
+        let mut aborted_one = deployment();
+        aborted_one.spec.abort_rollout = Some(3);
+        assert_eq!(abort(&aborted_one).unwrap().patch, None);
         // The rollout before this one was aborted.
-        asked.spec.abort_rollout = Some(2);
-        assert!(abort(&asked).unwrap().patch.is_some());
+        aborted_one.spec.abort_rollout = Some(2);
+        assert!(abort(&aborted_one).unwrap().patch.is_some());
         let aborted = with(condition("Aborted", "True", Reason::SiteFailed, ""));
         assert_eq!(abort(&aborted).unwrap().patch, None);
         let complete = with(condition("Progressing", "False", Reason::Complete, ""));

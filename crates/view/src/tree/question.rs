@@ -50,7 +50,7 @@ impl Question for TreeOf {
         let wanted = open.iter().map(|it| (*it, &contents[it.uid()]));
         let wanted: Vec<WantedRevision<'_>> = wanted.collect();
         let children = ChildrenOf {
-            place: "",
+            class: "",
             wanted: &wanted,
             detail: Detail::AsProbed,
         };
@@ -116,7 +116,7 @@ mod tests {
 
     /// The objects of a revision that are shown: `taken` is controlled by the newer revision,
     /// `lost` does not exist.
-    fn shown(number: i64) -> Vec<String> {
+    fn text_of(number: i64) -> Vec<String> {
         let (api, v1) = ("package-operator.run/v1alpha1", "v1");
         let object = |name: &str| {
             let metadata = json!({"name": name, "namespace": "shop"});
@@ -168,15 +168,15 @@ mod tests {
             if let Ok(tree) = question.answer(&lists) {
                 return tree;
             }
-            let asked = lists.take_requests();
-            for gvk in asked.kinds {
+            let to_read = lists.take_requests();
+            for gvk in to_read.kinds {
                 let served = Served {
                     path: "/api/v1/configmaps".to_owned(),
                     scope: KindScope::Namespaced,
                 };
                 lists.insert_served(gvk, Ok(served));
             }
-            for request in asked.lists.into_keys() {
+            for request in to_read.lists.into_keys() {
                 let objects = if request.path.ends_with("/objectsets") {
                     sets.to_vec()
                 } else if request.query.labels.is_some() {
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn objects_of_a_hidden_newer_revision_are_healthy() {
-        assert_eq!(shown(1), ["lost"]);
-        assert_eq!(shown(2), [""; 0]);
+        assert_eq!(text_of(1), ["lost"]);
+        assert_eq!(text_of(2), [""; 0]);
     }
 }

@@ -18,14 +18,14 @@ async fn roll_out_with_each(side: Side, scripts: Vec<Script>) {
         let faults = Faults::start(&side.endpoint(cluster).await).await;
         // The fault precedes all requests of the agent.
         let injection = faults.inject(on, answer);
-        let asked = Instant::now();
+        let start = Instant::now();
         let (rollout, _agent) =
             pulled(cluster, |setup| side.at(setup, faults.endpoint()), true).await;
         println!("{}: {text}", rollout.ns.name());
         rollout.run(async |_| {}).await;
         println!(
             "{text}: {:.1} s, {} met",
-            asked.elapsed().as_secs_f32(),
+            start.elapsed().as_secs_f32(),
             injection.count()
         );
         assert!(injection.count() >= least, "{text}: {}", injection.count());
@@ -34,10 +34,16 @@ async fn roll_out_with_each(side: Side, scripts: Vec<Script>) {
         if side == Side::Site {
             // A write that was carried out without an answer may be sent once more, without an
             // effect.
-            let seen = faults.requests();
-            let lost = seen.iter().filter(|seen| seen.injected && is_done(seen));
+            let requests = faults.requests();
+            let lost = requests
+                .iter()
+                .filter(|request| request.injected && is_done(request));
             let most = calm().await.1 + lost.count();
-            assert!(writes(&seen) <= most, "{text}: {} writes", writes(&seen));
+            assert!(
+                writes(&requests) <= most,
+                "{text}: {} writes",
+                writes(&requests)
+            );
         }
     }))
     .await;

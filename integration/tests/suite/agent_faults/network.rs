@@ -210,10 +210,10 @@ async fn an_agent_with_slow_lines_is_not_reported_as_lost() {
     for side in Side::BOTH {
         lines.line(side).set(Mode::Slow(slow)).await;
     }
-    let asked = Instant::now();
+    let start = Instant::now();
     rollout.run(async |_| {}).await;
     // Otherwise the lines were not slow: each stage takes several requests one after the other.
-    assert!(asked.elapsed() > Duration::from_secs(2));
+    assert!(start.elapsed() > Duration::from_secs(2));
     rollout.assert_calm("slow lines").await;
     assert_eq!(rollout.joined.becomes("Connected", "True").await, since);
 }

@@ -163,12 +163,12 @@ async fn a_restarted_manager_renders_no_chart_again() {
     app.completed(1).await;
     // Lost objects are recreated from the rendered manifests.
     let labels = format!("shipper-release={}", name(&second));
-    for (place, found) in app
+    for (cluster, found) in app
         .clusters
         .iter()
         .zip(app.in_clusters("apps/v1", "Deployment", &labels).await)
     {
-        assert!(place.cluster.delete(&found[0], "Background").await);
+        assert!(cluster.cluster.delete(&found[0], "Background").await);
     }
     ns.eventually("the Deployments to be made again", async || {
         app.ready_pods(&second).await == [PODS as usize; 2]

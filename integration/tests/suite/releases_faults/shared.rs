@@ -20,9 +20,9 @@ data:
 async fn settings(app: &TestApplication<'_>, data: Value) -> Vec<String> {
     let read = async || {
         let mut found = Vec::new();
-        for place in &app.clusters {
+        for cluster in &app.clusters {
             let reference = app.ns.reference(&configmap("settings"));
-            found.push(place.cluster.get(&reference).await.unwrap_or_default());
+            found.push(cluster.cluster.get(&reference).await.unwrap_or_default());
         }
         found
     };

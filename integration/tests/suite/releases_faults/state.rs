@@ -71,17 +71,17 @@ async fn picture(app: &TestApplication<'_>) -> Vec<String> {
     objects.extend(sets);
     objects.extend(phases);
     let mut texts = vec![format!("{} slices", slices.len())];
-    for (at, place) in app.clusters.iter().enumerate() {
-        words.push((place.joined.name().to_owned(), format!("cluster{at}")));
+    for (at, cluster) in app.clusters.iter().enumerate() {
+        words.push((cluster.joined.name().to_owned(), format!("cluster{at}")));
         for kind in ["Deployment", "StatefulSet"] {
             let like = ns.reference(&object("apps/v1", kind, "any"));
-            for mut found in place.cluster.list(&like, "").await {
+            for mut found in cluster.cluster.list(&like, "").await {
                 found["status"]["conditions"].take();
                 objects.push(found);
             }
         }
         let like = ns.reference(&object("v1", "Service", "any"));
-        let services = place.cluster.list(&like, "").await;
+        let services = cluster.cluster.list(&like, "").await;
         objects.extend(services);
     }
     texts.push(format!("served {:?}", app.addresses().await));
@@ -151,13 +151,13 @@ async fn has_leftovers(app: &TestApplication<'_>) -> bool {
 
 /// Waits until an application has this state.
 pub(crate) async fn becomes(app: &TestApplication<'_>, expected: &[String], text: &str) {
-    let asked = Instant::now();
+    let start = Instant::now();
     loop {
         let found = picture(app).await;
         if found == expected {
             return;
         }
-        if asked.elapsed() > TIMEOUT {
+        if start.elapsed() > TIMEOUT {
             assert_same(&found, expected, text);
             // An object occurs more often, or less often, than expected.
             assert_eq!(found, expected, "{text}");

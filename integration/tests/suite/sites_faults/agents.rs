@@ -80,7 +80,7 @@ async fn has_only_version(pulled: &Pulled, number: &str) {
 #[tokio::test]
 async fn an_upgrade_continues_after_the_agent_was_killed() {
     let (mut pulled, faults) = failing().await;
-    let place = format!("/namespaces/{}/configmaps/", pulled.ns.name());
+    let path = format!("/namespaces/{}/configmaps/", pulled.ns.name());
     Fleet::new(&pulled.ns)
         .application(&two_phases("1.0.0"))
         .await;
@@ -109,12 +109,12 @@ async fn an_upgrade_continues_after_the_agent_was_killed() {
         ),
     ];
     for (number, name, answer, there) in points {
-        let write = On::writes().path(&format!("{place}{name}"));
+        let write = On::writes().path(&format!("{path}{name}"));
         let injected = faults.inject(write, answer);
         // An agent that observes its own write would continue, so the second phase is held back as
         // well.
         if name == "settings" {
-            let second = On::writes().path(&format!("{place}second"));
+            let second = On::writes().path(&format!("{path}second"));
             faults.inject(second, Answer::Held(Gate::default()));
         }
         Fleet::new(&pulled.ns)

@@ -240,13 +240,13 @@ async fn a_deleted_deployment_adopts_no_revisions() {
     ns.cluster().delete(&reference, "Orphan").await;
     orphan_revisions(&fleet).await;
     ns.gone(&application).await;
-    let is_get = |seen: &ObservedRequest| {
+    let is_get = |request: &ObservedRequest| {
         let paths = ["/sitedeployments/web", "/objectsets/web-"];
-        seen.verb == Verb::Get && paths.iter().any(|path| seen.path.contains(path))
+        request.verb == Verb::Get && paths.iter().any(|path| request.path.contains(path))
     };
     faults
-        .until("the orphaned revision to be examined", |seen| {
-            seen[earlier..].iter().any(is_get)
+        .until("the orphaned revision to be examined", |requests| {
+            requests[earlier..].iter().any(is_get)
         })
         .await;
     ns.until_owners_are_observed().await;

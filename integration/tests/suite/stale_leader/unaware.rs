@@ -11,9 +11,9 @@ use baton_integration::prelude::*;
 use super::{FLAGS, is_leader, objects};
 
 /// True if a request is a write that only a leader may send.
-fn is_of_a_leader(seen: &ObservedRequest) -> bool {
+fn is_of_a_leader(request: &ObservedRequest) -> bool {
     let free = ["/namespaces/baton-system/leases", "/events"];
-    seen.is_write() && !free.iter().any(|path| seen.path.contains(path))
+    request.is_write() && !free.iter().any(|path| request.path.contains(path))
 }
 
 /// A leader is stopped in the middle of a pass, and another manager becomes leader and archives the

@@ -77,15 +77,16 @@ async fn until_quiet(cluster: &Cluster, target: &Target, timeout: Duration) -> R
 /// True if the manager writes no object of a chain, or of the named revision.
 fn is_still(chain: &Chain) -> bool {
     let named = chain.named.as_deref();
-    let asked = chain.revisions.iter();
-    let mut asked = asked.filter(|revision| named.is_none_or(|name| revision.name() == name));
+    let revisions = chain.revisions.iter();
+    let mut revisions =
+        revisions.filter(|revision| named.is_none_or(|name| revision.name() == name));
     // A deployment reports the pause when it has set all of its revisions to be paused.
     let is_observed = chain.asked_deployment().is_none_or(|deployment| {
         deployment.is_deleting()
             || deployment.spec.paused
                 && deployment.status.observed_generation == deployment.metadata.generation
     });
-    is_observed && asked.all(is_quiet)
+    is_observed && revisions.all(is_quiet)
 }
 
 /// True if the manager writes no object of a revision any more, and has observed that.

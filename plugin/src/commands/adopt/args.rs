@@ -213,15 +213,15 @@ pub(super) struct NameArg {
 }
 
 fn placed_name(text: &str) -> Result<NameArg, String> {
-    let (place, name) = match text.split_once('/') {
-        Some((place, name)) => (Some(place), name),
+    let (prefix, name) = match text.split_once('/') {
+        Some((part, name)) => (Some(part), name),
         None => (None, text),
     };
-    if place == Some("") {
+    if prefix == Some("") {
         return Err("the namespace is empty".to_owned());
     }
     Ok(NameArg {
-        namespace: place.map(namespace).transpose()?,
+        namespace: prefix.map(namespace).transpose()?,
         name: object_name(name).map_err(|error| error.to_string())?,
     })
 }

@@ -168,7 +168,7 @@ mod tests {
                 .map(|name| json!({"manager": name, "operation": "Update"}));
             json!({"metadata": {"managedFields": entries.collect::<Vec<_>>()}})
         };
-        let asked = ["mine".to_owned()];
+        let chosen = ["mine".to_owned()];
         for (managers, has_record, expected) in [
             (
                 &["kubectl-edit", "mine"][..],
@@ -181,7 +181,7 @@ mod tests {
         ] {
             let live = written(managers);
             let mut object = json!({"kind": "ConfigMap", "metadata": {"name": "a"}});
-            name_former(&mut object, &live, &former(&live, &asked, has_record));
+            name_former(&mut object, &live, &former(&live, &chosen, has_record));
             let annotation = object.pointer("/metadata/annotations/baton.run~1former-managers");
             assert_eq!(annotation.and_then(Value::as_str), expected, "{managers:?}");
         }

@@ -50,8 +50,8 @@ fn pair(observed: &Observed, args: &DiffArgs) -> Result<(String, String), Error>
         let member = member.map_err(|refusal| refused(observed, &refusal))?;
         Ok::<_, Error>(member.name().to_owned())
     };
-    let asked = args.release.first().or(observed.named.as_ref());
-    let to = match (args.to, asked) {
+    let chosen = args.release.first().or(observed.named.as_ref());
+    let to = match (args.to, chosen) {
         (Some(number), _) => Some(of(number)?),
         (None, Some(name)) => Some(named(name)?),
         (None, None) => None,

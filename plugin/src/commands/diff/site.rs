@@ -89,14 +89,14 @@ impl DefaultVersions {
             let found = records.find(version);
             found.ok_or_else(|| not_kept(version, records))
         };
-        let asked = args.to_version.as_deref();
-        let to = match asked.or(self.now.as_deref()) {
+        let requested = args.to_version.as_deref();
+        let to = match requested.or(self.now.as_deref()) {
             Some(version) => find(version)?,
             None => records.newest().ok_or_else(|| {
                 Error::Impossible(format!("no version of {} is kept yet", self.application))
             })?,
         };
-        let before = self.before.as_deref().filter(|_| asked.is_none());
+        let before = self.before.as_deref().filter(|_| requested.is_none());
         if let Some(version) = args.from_version.as_deref().or(before) {
             return Ok((find(version)?, to));
         }

@@ -32,14 +32,14 @@ pub(super) fn table(rows: &[Row], with_namespaces: bool, now: Timestamp) -> Tabl
     let skip = usize::from(!with_namespaces);
     let mut table = Table::new(&headings[skip..]);
     for row in rows {
-        let (state, seen): (Cell, String) = match &row.state {
+        let (state, when): (Cell, String) = match &row.state {
             State::Repaired { last, times } | State::Told { last, times, .. } => {
-                let seen = age(*last, now);
-                let seen = match times {
-                    1 => seen,
-                    times => format!("{seen} (x{times})"),
+                let when = age(*last, now);
+                let when = match times {
+                    1 => when,
+                    times => format!("{when} (x{times})"),
                 };
-                (Cell::painted(Paint::Good, "repaired"), seen)
+                (Cell::painted(Paint::Good, "repaired"), when)
             }
             State::Standing(why) => (Cell::painted(Paint::Warn, why), "now".to_owned()),
         };
@@ -50,7 +50,7 @@ pub(super) fn table(rows: &[Row], with_namespaces: bool, now: Timestamp) -> Tabl
         let cells: [Cell; 6] = [
             row.namespace.as_str().into(),
             state,
-            seen.into(),
+            when.into(),
             row.object.as_str().into(),
             row.owner.as_str().into(),
             changed.into(),

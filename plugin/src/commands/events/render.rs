@@ -54,7 +54,7 @@ impl Event {
 
     fn row(&self, now: Timestamp) -> [Cell; 6] {
         let last = age(self.last, now);
-        let seen = if self.count > 1 {
+        let age = if self.count > 1 {
             format!("{last} (x{} over {})", self.count, age(self.first, now))
         } else {
             last
@@ -70,7 +70,7 @@ impl Event {
         );
         [
             self.text("/metadata/namespace").into(),
-            seen.into(),
+            age.into(),
             type_,
             self.text("/reason").into(),
             object.into(),

@@ -238,12 +238,12 @@ async fn read(path: &std::path::Path) -> Result<Map<String, Value>, Error> {
         if !found.errors.is_empty() {
             return Err(refuse(InputErrors(found.errors)));
         }
-        for (place, document) in found.documents {
+        for (location, document) in found.documents {
             match document.value {
                 Value::Object(map) => merge(&mut values, map),
                 _ => {
                     return Err(usage(format!(
-                        "{place}: the values of a chart must be a map"
+                        "{location}: the values of a chart must be a map"
                     )));
                 }
             }

@@ -95,11 +95,11 @@ async fn write_template(
     target: &AppTarget,
     args: &RollbackArgs,
 ) -> Result<(AppTarget, Rollback), Error> {
-    let mut seen: Option<Observed> = None;
+    let mut first: Option<Observed> = None;
     for round in 1.. {
         let observed = read(cluster, target).await?;
-        if let Some(seen) = &seen
-            && seen.template() != observed.template()
+        if let Some(first) = &first
+            && first.template() != observed.template()
         {
             return Err(Error::Impossible(format!(
                 "{} has changed since it was read; nothing was rolled back",
@@ -115,7 +115,7 @@ async fn write_template(
         let write = Write::new(MediaType::JsonPatch, args.dry_run);
         match cluster.write(&url, write, patch).await {
             Ok(_) => return Ok((observed.target(), found)),
-            Err(error) if error.is_code(409) && round < super::ROUNDS => seen = Some(observed),
+            Err(error) if error.is_code(409) && round < super::ROUNDS => first = Some(observed),
             Err(error) => return Err(error),
         }
     }

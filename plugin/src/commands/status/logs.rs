@@ -42,7 +42,7 @@ pub(super) struct Log {
 pub(super) async fn find(cluster: &Cluster, revision: &Revision) -> Vec<Log> {
     let waiting = revision.status.waiting_for.iter();
     let workloads = waiting.filter(|waiting| runs_pods(&waiting.group, &waiting.kind));
-    let asked = workloads.map(async |waiting| {
+    let requests = workloads.map(async |waiting| {
         let workload = format!("{}/{}", waiting.kind, waiting.name);
         match of_workload(cluster, waiting, &workload).await {
             Ok(log) => log,
@@ -54,7 +54,7 @@ pub(super) async fn find(cluster: &Cluster, revision: &Revision) -> Vec<Log> {
             }),
         }
     });
-    let logs = stream::iter(asked).buffered(MAX_CONCURRENT);
+    let logs = stream::iter(requests).buffered(MAX_CONCURRENT);
     logs.filter_map(std::future::ready).collect().await
 }
 

@@ -104,8 +104,8 @@ fn all_errors_of_all_documents_are_reported() {
         "a.yaml:3: document 2",
         "a.yaml:9: document 4",
     ];
-    for (error, place) in errors.iter().zip(places) {
-        assert!(error.starts_with(place), "{errors:#?}");
+    for (error, location) in errors.iter().zip(places) {
+        assert!(error.starts_with(location), "{errors:#?}");
     }
 }
 

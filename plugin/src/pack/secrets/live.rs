@@ -48,8 +48,8 @@ pub(crate) async fn check(
         Vec::new()
     };
     let mut notes = Vec::new();
-    for seen in looked_at {
-        match seen {
+    for read in looked_at {
+        match read {
             Ok(note) => notes.extend(note),
             Err((secret, key, error)) => {
                 notes.push(judge_unseen(&secret.title(), &key, &error, &former)?);

@@ -226,7 +226,7 @@ mod tests {
         }
     }
 
-    fn noted(version: &str, differs: bool, asked: &str) -> String {
+    fn noted(version: &str, differs: bool, requested: &str) -> String {
         let record = |number: i64, version: &str| {
             json!({
                 "metadata": { "name": format!("r-{number}") }, "revision": number,
@@ -236,7 +236,7 @@ mod tests {
         let records = Records::from_objects(vec![record(1, "1.0.0"), record(2, "1.1.0")]);
         let mut deployment: SiteDeployment =
             serde_json::from_value(fixtures::deployment("shop")).unwrap();
-        deployment.spec.application_version = asked.to_owned();
+        deployment.spec.application_version = requested.to_owned();
         let found = Effect::of(&spec(version), &records, differs);
         let deployments = rollouts_of(&[deployment], version);
         note(&ObjectNote::Version(version.to_owned(), found, deployments))

@@ -133,7 +133,7 @@ mod tests {
         *,
     };
 
-    fn shown(observed: &Observed) -> String {
+    fn text_of(observed: &Observed) -> String {
         let fleet = Fleet::of(observed, NOW);
         let verdict = judge(&observed.deployment);
         text(observed, &fleet, &verdict, NOW, Output::plain())
@@ -141,12 +141,12 @@ mod tests {
 
     #[test]
     fn the_state_on_one_screen() {
-        insta::assert_snapshot!(shown(&observed(&mid_rollout())));
+        insta::assert_snapshot!(text_of(&observed(&mid_rollout())));
     }
 
     #[test]
     fn many_waves_are_a_few_lines() {
-        let text = shown(&ten_thousand());
+        let text = text_of(&ten_thousand());
         assert!(text.contains("1 to 40"), "{text}");
         assert!(text.lines().count() < 20, "{text}");
     }

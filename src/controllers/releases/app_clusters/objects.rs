@@ -272,7 +272,7 @@ pub(crate) fn label<'a>(meta: &'a ObjectMeta, key: &str) -> &'a str {
 /// belonged to before.
 fn affected_releases<K: Resource>(
     change: &Change<K>,
-    what: impl Fn(String) -> ChangedObject,
+    changed: impl Fn(String) -> ChangedObject,
 ) -> Vec<ClusterChange> {
     let concerned = |object: &K| {
         let meta = object.meta();
@@ -280,7 +280,7 @@ fn affected_releases<K: Resource>(
         ClusterChange {
             namespace: meta.namespace.clone().unwrap_or_default(),
             application: text(LABEL_APP),
-            what: what(text(LABEL_RELEASE)),
+            object: changed(text(LABEL_RELEASE)),
         }
     };
     let sides = [&change.old, &change.new].into_iter().flatten();
@@ -443,7 +443,7 @@ mod tests {
                     release,
                     is_relabelled,
                     is_other_state,
-                } = change.what
+                } = change.object
                 else {
                     unreachable!("it is a pod");
                 };
@@ -517,7 +517,7 @@ mod tests {
             let [change] = &changes[..] else {
                 panic!("{changes:?}");
             };
-            let ChangedObject::Workload { is_full, .. } = &change.what else {
+            let ChangedObject::Workload { is_full, .. } = &change.object else {
                 panic!("{change:?}");
             };
             assert_eq!(*is_full, expected, "{before:?} -> {now:?}");

@@ -48,7 +48,7 @@ pub(super) fn on_cluster(
     targets: &Store<CapacityTarget>,
     change: &ClusterChange,
 ) -> Vec<Wake<Key>> {
-    let (release, is_last) = match &change.what {
+    let (release, is_last) = match &change.object {
         ChangedObject::Workload { release, is_full } => (release, *is_full),
         ChangedObject::Pod {
             release,
@@ -136,7 +136,7 @@ mod tests {
             release: "web-2".to_owned(),
             is_full,
         };
-        for (what, expected, after) in [
+        for (object, expected, after) in [
             (workload(false), &["web-2"][..], BURST),
             (workload(true), &["web-2"], Duration::ZERO),
             (pod(true), &["web-1"], BURST),
@@ -146,7 +146,7 @@ mod tests {
             let change = ClusterChange {
                 namespace: "shop".to_owned(),
                 application: "web".to_owned(),
-                what,
+                object,
             };
             let wakes = on_cluster(&store, &change);
             assert!(wakes.iter().all(|wake| wake.after == after), "{change:?}");

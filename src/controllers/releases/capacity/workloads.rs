@@ -165,7 +165,7 @@ impl FoundWorkload {
     }
 
     /// Kind and name, for messages.
-    pub(super) fn shown(&self) -> String {
+    pub(super) fn title(&self) -> String {
         format!("{} {}", self.kind.kind, Quoted(&self.workload.name))
     }
 
@@ -199,7 +199,7 @@ impl FoundWorkload {
         let scale = scale.map_err(|error| {
             Failure::new(
                 Cause::Read,
-                format!("cannot read the scale of {}: {error}", self.shown()),
+                format!("cannot read the scale of {}: {error}", self.title()),
             )
         })?;
         let status = scale.status.as_ref();

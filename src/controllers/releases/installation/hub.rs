@@ -38,16 +38,16 @@ struct LocationCache(Mutex<HashMap<Arc<str>, (TargetId, ServerLocation)>>);
 impl LocationCache {
     fn get(&self, cluster: &str, target: &Target) -> Option<ServerLocation> {
         let locations = self.0.lock();
-        let asked = locations
+        let target_id = locations
             .get(cluster)
-            .filter(|(asked, _)| asked.is_of(target));
-        asked.map(|(_, place)| *place)
+            .filter(|(target_id, _)| target_id.is_of(target));
+        target_id.map(|(_, location)| *location)
     }
 
-    fn insert(&self, cluster: &str, target: &Target, place: ServerLocation) {
+    fn insert(&self, cluster: &str, target: &Target, location: ServerLocation) {
         let mut locations = self.0.lock();
-        locations.retain(|_, (asked, _)| asked.is_in_use());
-        locations.insert(cluster.into(), (target.id(), place));
+        locations.retain(|_, (target_id, _)| target_id.is_in_use());
+        locations.insert(cluster.into(), (target.id(), location));
     }
 }
 
@@ -85,8 +85,8 @@ impl Hub {
                 return Err(Failure::new(Cause::Refused, message));
             }
         };
-        if let Some(place) = self.locations.get(cluster, target) {
-            return Ok(place);
+        if let Some(location) = self.locations.get(cluster, target) {
+            return Ok(location);
         }
         let failed = |error: kube::Error| {
             Failure::new(
@@ -97,13 +97,13 @@ impl Hub {
         let own = self.own.get_or_try_init(|| uid(self.client.clone()));
         let own = own.await.map_err(failed)?;
         let other = uid(target.client()).await.map_err(failed)?;
-        let place = if *own == other {
+        let location = if *own == other {
             ServerLocation::Hub
         } else {
             ServerLocation::Elsewhere
         };
-        self.locations.insert(cluster, target, place);
-        Ok(place)
+        self.locations.insert(cluster, target, location);
+        Ok(location)
     }
 }
 

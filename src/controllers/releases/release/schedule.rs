@@ -58,7 +58,7 @@ impl Releases {
             events.push(Event::normal(EventReason::ClustersSelected, message));
         }
         let stores = &self.context.stores;
-        let asked = match stores.capacity_targets.get(&key.namespace, &key.name) {
+        let pods = match stores.capacity_targets.get(&key.namespace, &key.name) {
             Some(_) => None,
             None => Some(self.pods_in_chart(key, release, &clusters).await?),
         };
@@ -83,7 +83,7 @@ impl Releases {
             key,
             release,
             &stores.capacity_targets,
-            wanted_capacity(release, &clusters, reached, asked),
+            wanted_capacity(release, &clusters, reached, pods),
             |target| same_capacities(&target.spec.clusters, &clusters),
         );
         // The targets are created concurrently, as a rollout waits for all of them.
@@ -125,8 +125,8 @@ impl Releases {
         let documents = self.charts.render(key, release).await?;
         let scalable = scalable(&self.context.inventory, clusters, &documents).await;
         let scalable = scalable.map_err(ScheduleError::Request)?;
-        let asked = chart::chart_request(documents, &environment.chart, &scalable);
-        asked.map_err(|error| match error {
+        let request = chart::chart_request(documents, &environment.chart, &scalable);
+        request.map_err(|error| match error {
             chart::Error::Deployments { found, .. } => ScheduleError::WrongDeployments {
                 name: environment.chart.name.clone(),
                 version: environment.chart.version.clone(),

@@ -58,7 +58,7 @@ const ADDRESSES: Duration = Duration::from_millis(5);
 /// A pod that is created, deleted or relabelled wakes the targets of its application, and so does
 /// the Service that balances.
 pub(super) fn on_cluster(targets: &Store<TrafficTarget>, change: &ClusterChange) -> Vec<Wake<Key>> {
-    let burst = match &change.what {
+    let burst = match &change.object {
         ChangedObject::Pod {
             is_relabelled: true,
             ..
@@ -132,7 +132,7 @@ mod tests {
             is_full: true,
         };
         let all = &["web-1", "web-2"][..];
-        for (what, expected) in [
+        for (object, expected) in [
             (ChangedObject::Balancer, all),
             (pod(true), all),
             (pod(false), &[]),
@@ -141,7 +141,7 @@ mod tests {
             let change = ClusterChange {
                 namespace: "shop".to_owned(),
                 application: "web".to_owned(),
-                what,
+                object,
             };
             assert_eq!(names(on_cluster(&store(), &change)), expected, "{change:?}");
         }

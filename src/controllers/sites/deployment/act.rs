@@ -55,7 +55,7 @@ impl SiteDeployments {
         &self,
         key: &Key,
         deployment: &SiteDeployment,
-        seen: &ObservedState,
+        observed: &ObservedState,
         actions: &[Action],
     ) -> Result<(), Error> {
         let site_of = |action: &Action| self.site_of(key, action);
@@ -70,7 +70,7 @@ impl SiteDeployments {
             })
             .collect();
         let versions = self
-            .own_versions(deployment, &seen.versions, &given)
+            .own_versions(deployment, &observed.versions, &given)
             .await?;
         let versions = &versions;
         let sites: Vec<_> = sites.into_iter().map(<[Action]>::to_vec).collect();
@@ -154,7 +154,8 @@ impl SiteDeployments {
                 };
                 let entry = entry.to(site);
                 let manifest = manifest(deployment, snapshot, (name, *number), &entry, previous);
-                self.give(key, deployment, (name, &entry), &manifest).await
+                self.create_revision(key, deployment, (name, &entry), &manifest)
+                    .await
             }
             Action::Archive { revision } => {
                 let Some(record) = self.revision(key, revision) else {
@@ -181,7 +182,7 @@ impl SiteDeployments {
         }
     }
 
-    async fn give(
+    async fn create_revision(
         &self,
         key: &Key,
         deployment: &SiteDeployment,

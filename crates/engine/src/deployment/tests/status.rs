@@ -4,7 +4,7 @@ use super::*;
 use crate::{conditions::Requeue, deployment::status::is_interim};
 
 /// Type, status, reason and message of a condition after a report.
-fn shown(snapshot: &Snapshot<'_>, type_: &str) -> String {
+fn text_of(snapshot: &Snapshot<'_>, type_: &str) -> String {
     let (status, _) = report(snapshot, &Creation::None);
     let found = status.conditions.into_iter().find(|c| c.type_ == type_);
     found.map_or_else(String::new, |c| {
@@ -61,23 +61,23 @@ fn the_status_of_each_situation() {
         ),
     ] {
         let snapshot = chain(traits);
-        assert_eq!(shown(&snapshot, PROGRESSING), progressing, "{traits:?}");
-        assert_eq!(shown(&snapshot, AVAILABLE), available, "{traits:?}");
+        assert_eq!(text_of(&snapshot, PROGRESSING), progressing, "{traits:?}");
+        assert_eq!(text_of(&snapshot, AVAILABLE), available, "{traits:?}");
     }
     let mut outdated = chain(&["available +a"]);
     outdated.newest_fits = false;
     assert_eq!(
-        shown(&outdated, PROGRESSING),
+        text_of(&outdated, PROGRESSING),
         "True Progressing: Progressing to a new ObjectSet."
     );
-    assert_eq!(shown(&outdated, AVAILABLE), previous);
+    assert_eq!(text_of(&outdated, AVAILABLE), previous);
 }
 
 #[test]
 fn an_older_revision_is_not_available_by_objects_of_newer_ones() {
     let none = "False ObjectSetUnready: No ObjectSet is available.";
     assert_eq!(
-        shown(
+        text_of(
             &chain(&["available succeeded transition a", "failing +a"]),
             AVAILABLE
         ),
@@ -85,7 +85,7 @@ fn an_older_revision_is_not_available_by_objects_of_newer_ones() {
     );
     // The oldest revision that controls all of its objects is named first; one that handed a part
     // over is reported with that.
-    let chosen = shown(
+    let chosen = text_of(
         &chain(&["available transition +a", "available +b", "failing c"]),
         AVAILABLE,
     );
@@ -93,7 +93,7 @@ fn an_older_revision_is_not_available_by_objects_of_newer_ones() {
         chosen,
         "True Available: Previous Revision 'web-2' is still Available."
     );
-    let partial = shown(
+    let partial = text_of(
         &chain(&["available transition +a", "failing +b"]),
         AVAILABLE,
     );
@@ -108,11 +108,11 @@ fn an_older_revision_is_not_available_by_objects_of_newer_ones() {
 fn pause_and_revision_are_reported_in_every_state() {
     let mut snapshot = chain(&["archived", "failing paused"]);
     let paused = "True Paused: Latest revision is paused: Lifecycle state set to paused.";
-    assert_eq!(shown(&snapshot, PAUSED), paused);
+    assert_eq!(text_of(&snapshot, PAUSED), paused);
     snapshot.newest_fits = false;
-    assert_eq!(shown(&snapshot, PAUSED), paused);
+    assert_eq!(text_of(&snapshot, PAUSED), paused);
     assert_eq!(report(&snapshot, &Creation::None).0.revision, Some(2));
-    assert_eq!(shown(&chain(&["failing"]), PAUSED), "");
+    assert_eq!(text_of(&chain(&["failing"]), PAUSED), "");
 }
 
 #[test]
@@ -128,10 +128,10 @@ fn a_revision_after_its_deadline_is_reported_and_may_still_succeed() {
 
     snapshot.now = at(NOW + 101);
     let late = "False ProgressDeadlineExceeded: ObjectSet web-1 was not available within 200 seconds: probe a: no";
-    assert_eq!(shown(&snapshot, PROGRESSING), late);
+    assert_eq!(text_of(&snapshot, PROGRESSING), late);
     // The revision stays late in later passes.
     snapshot.deployment.status = report(&snapshot, &Creation::None).0;
-    assert_eq!(shown(&snapshot, PROGRESSING), late);
+    assert_eq!(text_of(&snapshot, PROGRESSING), late);
 
     // If the deadline is raised beyond the revision's age, the revision is within it again.
     snapshot.deployment.progress_deadline_seconds = Some(500);
@@ -140,7 +140,7 @@ fn a_revision_after_its_deadline_is_reported_and_may_still_succeed() {
     assert!(status.conditions.iter().any(|c| c.reason == pending));
     snapshot.deployment.progress_deadline_seconds = Some(150);
     assert_eq!(
-        shown(&snapshot, PROGRESSING),
+        text_of(&snapshot, PROGRESSING),
         late.replace("200", "150"),
         "it is older than that"
     );
@@ -149,7 +149,7 @@ fn a_revision_after_its_deadline_is_reported_and_may_still_succeed() {
     // The time of a pause does not count.
     snapshot.deployment.paused = true;
     assert_eq!(
-        shown(&snapshot, PROGRESSING),
+        text_of(&snapshot, PROGRESSING),
         "Unknown DeploymentPaused: Deployment is paused."
     );
     snapshot.deployment.status = report(&snapshot, &Creation::None).0;
@@ -162,7 +162,7 @@ fn a_revision_after_its_deadline_is_reported_and_may_still_succeed() {
 
     let mut done = chain(&["failing succeeded +a"]);
     done.deployment.progress_deadline_seconds = Some(1);
-    assert_eq!(shown(&done, PROGRESSING), "False Idle: Update concluded.");
+    assert_eq!(text_of(&done, PROGRESSING), "False Idle: Update concluded.");
 }
 
 #[test]
@@ -182,14 +182,17 @@ fn a_status_has_revision_hash_count_and_mapped_conditions() {
         .collect();
     assert_eq!(names, ["web-1", "web-3"]);
     assert_eq!(status.controller_of[0].namespace.as_deref(), Some("shop"));
-    assert_eq!(shown(&snapshot, "example.com/Ready"), "True Reason: mapped");
+    assert_eq!(
+        text_of(&snapshot, "example.com/Ready"),
+        "True Reason: mapped"
+    );
     // A report of the same needs no write, however much later.
     snapshot.deployment.status = status.clone();
     snapshot.now = at(NOW + 77);
     assert_eq!(report(&snapshot, &Creation::None).0, status);
     // The mapped condition is removed with its source.
     snapshot.members[2].status.conditions.pop();
-    assert_eq!(shown(&snapshot, "example.com/Ready"), "");
+    assert_eq!(text_of(&snapshot, "example.com/Ready"), "");
 }
 
 #[test]

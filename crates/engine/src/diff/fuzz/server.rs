@@ -74,7 +74,7 @@ fn draw_value(draw: &mut Draw<'_>, schema: &Schema) -> Value {
             names.into_iter().map(value).collect::<Map<_, _>>().into()
         }
         Schema::Keyed(fields) => {
-            let mut seen = BTreeSet::new();
+            let mut keys = BTreeSet::new();
             let mut items = Vec::new();
             for _ in 0..draw.below(4) {
                 let (name, proto) = (draw.of(&NAMES), draw.of(&PROTOS));
@@ -84,7 +84,7 @@ fn draw_value(draw: &mut Draw<'_>, schema: &Schema) -> Value {
                     item["proto"] = proto.into();
                 }
                 // The server refuses duplicate items.
-                if seen.insert((name, proto)) {
+                if keys.insert((name, proto)) {
                     items.push(item);
                 }
             }

@@ -9,7 +9,7 @@ fn request_bodies_contain_owner_and_observed_state() {
     let me = revision().identity.controller_reference();
     let previous = json!({"apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
         "name": "v1", "uid": "previous", "controller": false});
-    let body = |owners: Value, seen: bool| {
+    let body = |owners: Value, is_observed: bool| {
         let mut body = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "v"},
             "metadata": {
@@ -18,7 +18,7 @@ fn request_bodies_contain_owner_and_observed_state() {
                 "labels": {"package-operator.run/cache": "True"},
             },
         });
-        if seen {
+        if is_observed {
             body["metadata"]["uid"] = "uid-a".into();
             body["metadata"]["resourceVersion"] = "41".into();
         } else {

@@ -192,7 +192,7 @@ fn writes_are_cached_and_migrations_clear_the_cache() {
         );
     });
     let legacy = posted("me", "2", "1000m", false);
-    let seen = Precondition {
+    let precondition = Precondition {
         uid: "uid-a".to_owned(),
         resource_version: "41".to_owned(),
         owner_index: 0,
@@ -203,7 +203,7 @@ fn writes_are_cached_and_migrations_clear_the_cache() {
             pass.learned = learned;
             pass.answer(
                 &Request::Migrate {
-                    live: seen.clone(),
+                    live: precondition.clone(),
                     former: Vec::new(),
                 },
                 Answer::Object(drifted.clone()),

@@ -32,8 +32,8 @@ fn server(deleted: Answer) -> impl FnMut(&str, &Request) -> Answer {
             Answer::Immutable("data: field is immutable".into())
         }
         Request::HandOver(_) => Answer::Object(at_version(live("2", "previous me*"), "42")),
-        Request::DeleteForRecreation(seen) => {
-            assert_eq!(seen.resource_version, "41");
+        Request::DeleteForRecreation(precondition) => {
+            assert_eq!(precondition.resource_version, "41");
             deleted.clone()
         }
         _ => accept_all(name, request),

@@ -20,8 +20,11 @@ fn a_phase_object_is_created_when_its_phase_is_reached() {
             ..PhaseState::default()
         })
     };
-    let (asked, outcome) = pass(&revision(), None, answer);
-    assert_eq!(asked, "near Create(Object {\"the\": String(\"manifest\")})");
+    let (requests, outcome) = pass(&revision(), None, answer);
+    assert_eq!(
+        requests,
+        "near Create(Object {\"the\": String(\"manifest\")})"
+    );
     assert_eq!(
         outcome.result,
         PassResult::Delegated {
@@ -71,16 +74,16 @@ fn ahead(states: [Option<PhaseState>; 2], answers: &[DelegationAnswer]) -> (Vec<
         siblings: &Family,
     };
     let mut pass = Pass::new(snapshot, |_| (Live::Uncached, None));
-    let mut asked = Vec::new();
+    let mut phases = Vec::new();
     while let Step::Delegate(phase, delegation) = pass.step() {
         assert!(
             matches!(delegation, Delegation::Create(_)),
             "{delegation:?}"
         );
-        pass.answer_delegation(phase, answers[asked.len()].clone());
-        asked.push(phase);
+        pass.answer_delegation(phase, answers[phases.len()].clone());
+        phases.push(phase);
     }
-    (asked, pass.outcome())
+    (phases, pass.outcome())
 }
 
 #[test]
@@ -91,8 +94,8 @@ fn all_phase_objects_of_a_site_are_created_in_one_pass() {
             ..PhaseState::default()
         })
     };
-    let (asked, outcome) = ahead([None, None], &[new(), new()]);
-    assert_eq!(asked, [0, 1]);
+    let (phases, outcome) = ahead([None, None], &[new(), new()]);
+    assert_eq!(phases, [0, 1]);
     let PassResult::Delegated { phase, .. } = outcome.result else {
         panic!("{:?}", outcome.result)
     };
@@ -102,8 +105,8 @@ fn all_phase_objects_of_a_site_are_created_in_one_pass() {
     // A phase object that cannot be created is reported, even if it is not the first, so that the
     // request is retried.
     let failed = DelegationAnswer::Failed("no answer".to_owned());
-    let (asked, outcome) = ahead([None, None], &[new(), failed]);
-    assert_eq!(asked, [0, 1]);
+    let (phases, outcome) = ahead([None, None], &[new(), failed]);
+    assert_eq!(phases, [0, 1]);
     let PassResult::Failed(texts) = outcome.result else {
         panic!("{:?}", outcome.result)
     };
@@ -145,8 +148,8 @@ fn later_phases_follow_a_completed_delegated_phase() {
     let mut outdated = condition("example.com/Old", "True", "Old", "");
     outdated.observed_generation = Some(1);
     state.conditions.extend([mapped, outdated]);
-    let (asked, outcome) = pass(&revision(), Some(state), unexpected_request);
-    assert_eq!(asked, "near last");
+    let (requests, outcome) = pass(&revision(), Some(state), unexpected_request);
+    assert_eq!(requests, "near last");
     assert_eq!(outcome.result, PassResult::Passed);
     let names: Vec<_> = outcome.controller_of.iter().map(|o| &*o.name).collect();
     assert_eq!(names, ["near", "far", "last"]);
@@ -281,9 +284,9 @@ fn a_pass_ends_according_to_the_state_of_the_phase_object() {
                 controller_of: done().controller_of,
                 ..reports(status, "ProbeFailure", "x")
             };
-            let (asked, outcome) = pass(&revision(), Some(state), unexpected_request);
+            let (requests, outcome) = pass(&revision(), Some(state), unexpected_request);
             let is_passed = outcome.result == PassResult::Passed;
-            assert_eq!(asked, if is_passed { "near last" } else { "near" });
+            assert_eq!(requests, if is_passed { "near last" } else { "near" });
             assert_eq!(outcome.remote_phases.len(), usize::from(is_ours));
             assert_eq!(outcome.waiting_for.len(), usize::from(!is_passed));
             let result = match outcome.result {
@@ -410,8 +413,8 @@ fn every_answer_to_every_request_about_a_phase_object() {
             (Some(stays_paused()), "Pause(false) near"),
         ] {
             let is_created = state.is_none();
-            let (asked, outcome) = pass(&revision(), state, |_| answer.clone());
-            let asked = asked.replace("(Object {\"the\": String(\"manifest\")})", "");
+            let (requests, outcome) = pass(&revision(), state, |_| answer.clone());
+            let requests = requests.replace("(Object {\"the\": String(\"manifest\")})", "");
             let then = match &answer {
                 // A phase object that was created with another pause than its manifest has is
                 // edited at once.
@@ -421,7 +424,7 @@ fn every_answer_to_every_request_about_a_phase_object() {
                 _ if result == "Passed" => " last",
                 _ => "",
             };
-            assert_eq!(asked, format!("{expected}{then}"), "{answer:?}");
+            assert_eq!(requests, format!("{expected}{then}"), "{answer:?}");
             assert_eq!(kind(&outcome.result, message), result, "{answer:?}");
             let waiting = outcome.waiting_for.first();
             let waiting = waiting.map_or(("", ""), |w| (&*w.reason, &*w.message));

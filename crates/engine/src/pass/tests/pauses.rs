@@ -28,8 +28,8 @@ fn phase_objects_of_unreached_phases_are_paused_too() {
         })
     };
     // `near` is missing and not created while paused, so the phase is not reached.
-    let (asked, outcome) = pass(&paused, Some(done()), follow);
-    assert_eq!(asked, "Pause(true)");
+    let (requests, outcome) = pass(&paused, Some(done()), follow);
+    assert_eq!(requests, "Pause(true)");
     assert!(!outcome.pause_agreed);
     let pause_of = |revision: &Revision, outcome| {
         let report = report_pass(
@@ -53,20 +53,20 @@ fn phase_objects_of_unreached_phases_are_paused_too() {
     };
     let reported = condition(PAUSED, "True", "Paused", messages::PAUSED);
     state.conditions.push(reported);
-    let (asked, outcome) = pass(&paused, Some(state.clone()), unexpected_request);
-    assert_eq!(asked, "");
+    let (requests, outcome) = pass(&paused, Some(state.clone()), unexpected_request);
+    assert_eq!(requests, "");
     assert_eq!(
         pause_of(&paused, outcome).as_deref(),
         Some("True Paused Lifecycle state set to paused.")
     );
     // The revision is resumed.
-    let (asked, outcome) = pass(&revision(), Some(state.clone()), |_| {
+    let (requests, outcome) = pass(&revision(), Some(state.clone()), |_| {
         DelegationAnswer::Object(PhaseState {
             paused: false,
             ..state.clone()
         })
     });
-    assert_eq!(asked, "Pause(false) near last");
+    assert_eq!(requests, "Pause(false) near last");
     assert_eq!(
         pause_of(&revision(), outcome).as_deref(),
         Some("Unknown PartiallyPaused Waiting for ObjectSetPhases.")
@@ -117,12 +117,14 @@ fn pauses_by_revision_phase_object_and_report() {
             state
                 .conditions
                 .push(condition(PAUSED, status, "Paused", ""));
-            let (asked, outcome) = pass(&revision, Some(state), follow);
+            let (requests, outcome) = pass(&revision, Some(state), follow);
             let case = format!("{wanted} {paused} {reported} {is_ours} {is_deleting}");
-            let asked = asked.split(' ').find(|asked| asked.starts_with("Pause"));
+            let requests = requests
+                .split(' ')
+                .find(|requests| requests.starts_with("Pause"));
             let may_edit = is_ours && !is_deleting;
             assert_eq!(
-                asked.unwrap_or(""),
+                requests.unwrap_or(""),
                 if may_edit { expected } else { "" },
                 "{case}"
             );
@@ -143,8 +145,8 @@ fn a_pause_is_requested_once_per_pass() {
         ..done()
     };
     let undo = |_: &Delegation| DelegationAnswer::Object(paused.clone());
-    let (asked, outcome) = pass(&revision(), Some(paused.clone()), undo);
-    assert_eq!(asked, "Pause(false) near last");
+    let (requests, outcome) = pass(&revision(), Some(paused.clone()), undo);
+    assert_eq!(requests, "Pause(false) near last");
     assert_eq!(outcome.result, PassResult::Passed);
 }
 
@@ -200,10 +202,10 @@ fn every_phase_object_is_paused_before_anything_else() {
             siblings: &Family,
         };
         let mut pass = Pass::new(snapshot, |_| (Live::Uncached, None));
-        let mut asked = Vec::new();
+        let mut requests = Vec::new();
         while let Step::Delegate(phase, delegation) = pass.step() {
             if delegation == Delegation::Pause(true) {
-                asked.push(phase.to_string());
+                requests.push(phase.to_string());
                 let state = paused().expect("a state");
                 pass.answer_delegation(phase, DelegationAnswer::Object(state));
             } else {
@@ -211,7 +213,7 @@ fn every_phase_object_is_paused_before_anything_else() {
                 pass.answer_delegation(phase, DelegationAnswer::Changed);
             }
         }
-        assert_eq!(asked.join(" "), expected, "{case}");
+        assert_eq!(requests.join(" "), expected, "{case}");
         assert_eq!(pass.outcome().pause_agreed, agreed, "{case}");
     }
 }
@@ -238,7 +240,10 @@ fn a_pause_that_fails_ends_the_pass_at_its_phase() {
             paused: true,
             ..done()
         };
-        let (asked, outcome) = pass(&revision(), Some(paused), |_| answer.clone());
-        assert_eq!((&*asked, outcome.result), ("Pause(false) near", expected));
+        let (requests, outcome) = pass(&revision(), Some(paused), |_| answer.clone());
+        assert_eq!(
+            (&*requests, outcome.result),
+            ("Pause(false) near", expected)
+        );
     }
 }

@@ -27,9 +27,9 @@ fn every_answer_to_every_request() {
         for (name, expected) in ANSWERS.into_iter().zip(row.split_whitespace()) {
             let kinds = kinds();
             let mut teardown = Teardown::new(&revision, &phases, &kinds, |_| observed.clone());
-            let (at, asked) = next(&mut teardown).unwrap();
-            assert_eq!(letter(&asked), request);
-            teardown.answer(at, &asked, answer(name));
+            let (at, first) = next(&mut teardown).unwrap();
+            assert_eq!(letter(&first), request);
+            teardown.answer(at, &first, answer(name));
             let next = next_letter(teardown).to_string();
             assert_eq!(next, expected, "{observed:?}, {name}");
         }
@@ -74,14 +74,14 @@ fn owner_lists() -> Vec<String> {
 fn due(live: &Value) -> Option<Request> {
     let owners = owner_references(live);
     let index = owners.iter().position(|owner| owner["uid"] == "me")?;
-    let mut seen = precondition(live);
+    let mut precondition = precondition(live);
     if owners[index]["controller"] == true {
-        return (!is_terminating(live)).then_some(Request::Delete(seen));
+        return (!is_terminating(live)).then_some(Request::Delete(precondition));
     }
-    seen.owner_index = index;
+    precondition.owner_index = index;
     Some(Request::Release {
         owner_uid: "me".to_owned(),
-        live: seen,
+        live: precondition,
         left: None,
     })
 }
@@ -122,12 +122,12 @@ fn every_order_of_answers_for_every_list_of_owners() {
             _ => Live::Present(live("2", owners)),
         };
         let mut teardown = Teardown::new(&revision, &phases, &kinds, observe);
-        let mut seen = Some(live("2", owners));
+        let mut observed = Some(live("2", owners));
         let mut is_cached = true;
         let mut is_deleted = false;
         let mut is_failed = false;
         for name in order {
-            let expected = match &seen {
+            let expected = match &observed {
                 // Only the server can show that the object is not ours.
                 Some(live) if is_cached && entry(live).is_none() => Some(Request::Get),
                 Some(live) => due(live).filter(|due| !(is_deleted && letter(due) == 'x')),
@@ -148,11 +148,11 @@ fn every_order_of_answers_for_every_list_of_owners() {
             match answer(name) {
                 Answer::Object(live) => {
                     is_deleted = letter(&request) == 'x';
-                    seen = Some(live);
+                    observed = Some(live);
                 }
                 // An object without owners needs no request.
-                Answer::NotFound => seen = Some(live("", "")),
-                Answer::Conflict | Answer::Created(_) => seen = None,
+                Answer::NotFound => observed = Some(live("", "")),
+                Answer::Conflict | Answer::Created(_) => observed = None,
                 _ => {}
             }
             teardown.answer(at, &request, answer(name));

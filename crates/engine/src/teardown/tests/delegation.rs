@@ -27,9 +27,9 @@ fn a_teardown_waits_for_the_phase_object() {
         let kinds = kinds();
         let mut teardown = Teardown::new(&revision, &phases, &kinds, |_| Live::Gone);
         let mut answers = answers.into_iter();
-        let mut asked = Vec::new();
+        let mut words = Vec::new();
         while let Step::Delegate(phase, delegation) = teardown.step() {
-            asked.push(word(&delegation));
+            words.push(word(&delegation));
             teardown.answer_delegation(phase, answers.next().unwrap());
         }
         let outcome = match teardown.outcome() {
@@ -37,7 +37,7 @@ fn a_teardown_waits_for_the_phase_object() {
             TeardownOutcome::Waiting(objects) => format!("waits: {}", objects[0].message),
             TeardownOutcome::Failed(objects) => format!("failed: {}", objects[0].message),
         };
-        (asked.join(" "), outcome)
+        (words.join(" "), outcome)
     };
     let is = |state| DelegationAnswer::Object(state);
     let going = || PhaseState {
@@ -84,9 +84,9 @@ fn a_teardown_waits_for_the_phase_object() {
             "failed: no",
         ),
     ];
-    for (state, answers, asked, outcome) in table {
+    for (state, answers, words, outcome) in table {
         let text = format!("{state:?}");
-        let expected = (asked.to_owned(), outcome.to_owned());
+        let expected = (words.to_owned(), outcome.to_owned());
         assert_eq!(tear_down(state, answers), expected, "{text}");
     }
 }
@@ -275,18 +275,18 @@ fn a_phase_object_has_its_place_in_the_reverse_order() {
             Live::Present(live("2", "me*"))
         };
         let mut teardown = Teardown::new(&revision, &phases, &kinds, ours);
-        let mut asked = Vec::new();
+        let mut words = Vec::new();
         loop {
             match teardown.step() {
                 Step::Send(requests) => {
                     for (at, request) in requests {
                         let name = &phases[at.phase].objects[at.object].key.name;
-                        asked.push(format!("{}{name}", letter(&request)));
+                        words.push(format!("{}{name}", letter(&request)));
                         teardown.answer(at, &request, Answer::NotFound);
                     }
                 }
                 Step::Delegate(phase, delegation) => {
-                    asked.push(word(&delegation));
+                    words.push(word(&delegation));
                     teardown.answer_delegation(phase, answer.clone());
                 }
                 Step::Done => break,
@@ -309,7 +309,7 @@ fn a_phase_object_has_its_place_in_the_reverse_order() {
             TeardownOutcome::Waiting(objects) => entry("waits", objects),
             TeardownOutcome::Failed(objects) => entry("failed", objects),
         };
-        assert_eq!(format!("{}, {outcome}", asked.join(" ")), expected);
+        assert_eq!(format!("{}, {outcome}", words.join(" ")), expected);
     }
 }
 

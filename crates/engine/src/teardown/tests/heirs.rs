@@ -189,11 +189,11 @@ fn an_object_that_is_handed_back_does_not_delay_earlier_phases() {
     ] {
         let mut teardown = Teardown::new(&revision, &phases, &kinds, observe);
         let mut steps = Vec::new();
-        let mut asked = 0;
+        let mut count = 0;
         while let Step::Send(requests) = teardown.step() {
             for (at, request) in requests {
                 steps.push(format!("{}{}", letter(&request), name(at)));
-                let is_first = name(at) == "c" && asked == 0;
+                let is_first = name(at) == "c" && count == 0;
                 let answer = match (&request, answer_to_c) {
                     (Request::HandOver(_), "conflict" | "taken") if is_first => Answer::Conflict,
                     (Request::HandOver(_), "gone") if is_first => Answer::NotFound,
@@ -205,7 +205,7 @@ fn an_object_that_is_handed_back_does_not_delay_earlier_phases() {
                     (Request::Get, _) => Answer::Object(before.clone()),
                     _ => accept_all(&name(at), &request),
                 };
-                asked += usize::from(name(at) == "c");
+                count += usize::from(name(at) == "c");
                 teardown.answer(at, &request, answer);
             }
         }

@@ -56,7 +56,7 @@ fn registry() -> (Registry, Arc<Mutex<Vec<String>>>) {
         links: RwLock::default(),
         created: clock.now(),
         clock,
-        asked_early: Mutex::new(Some(BTreeSet::new())),
+        requested_early: Mutex::new(Some(BTreeSet::new())),
         permits: Semaphore::new(1),
         extent: watch::Sender::new(Extent::Nothing),
         leading: watch::Sender::new(false),
@@ -213,7 +213,7 @@ async fn a_cluster_is_in_touch_since_the_end_of_its_last_outage() {
         since: Timestamp::UNIX_EPOCH,
     };
     shared.insert("a", 1, down(), ClusterAttributes::default());
-    let mut seen = Vec::new();
+    let mut times = Vec::new();
     for link in [
         down(),
         ClusterLink::Up(target.clone()),
@@ -224,9 +224,9 @@ async fn a_cluster_is_in_touch_since_the_end_of_its_last_outage() {
         sleep(Duration::from_secs(100)).await;
         shared.set("a", 1, link, None);
         sleep(Duration::from_secs(1)).await;
-        seen.push(shared.in_touch_since("a").as_second());
+        times.push(shared.in_touch_since("a").as_second());
     }
-    assert_eq!(seen, [101, 201, 201, 404, 504]);
+    assert_eq!(times, [101, 201, 201, 404, 504]);
 }
 
 #[tokio::test]

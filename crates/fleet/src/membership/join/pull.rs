@@ -54,12 +54,12 @@ pub(super) async fn plan<'a>(
     let assignment = plan_assignment(hub, &name, settings).await?;
     let account = Step::plan(hub, account).await?;
     let given_server = options.hub_server.clone();
-    let place = Address {
+    let server_address = Address {
         is_given: given_server.is_some(),
         url: given_server.unwrap_or_else(|| hub.url().to_owned()),
         flag: "hub-server",
     };
-    let account_token = AccountToken::find(hub, &account, place).await?;
+    let account_token = AccountToken::find(hub, &account, server_address).await?;
     let mut wanted = cluster(&name, &spec(&given, live.as_ref(), ""));
     // The annotations of the Cluster store the options of its agent.
     let annotations = options.annotations();

@@ -43,12 +43,12 @@ pub(super) async fn plan<'a>(
         rights.allow_replacement(step);
     }
     let spec = spec(&given, live.as_ref(), target.url());
-    let place = Address {
+    let server_address = Address {
         url: address(&spec, live.as_ref()).to_owned(),
         is_given: given.api_master.is_some(),
         flag: "server",
     };
-    let account_token = AccountToken::find(&target, &account, place).await?;
+    let account_token = AccountToken::find(&target, &account, server_address).await?;
     account.extend(revocations(&target, HUB, &rights).await?);
     let access = TokenRecipient::Secret(settings.namespace.clone());
     let owner = live.as_ref().map_or("", uid);
@@ -79,7 +79,7 @@ async fn has_namespace(hub: &Server, name: &str) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::NoClustersNamespace {
-        at: hub.place(),
+        at: hub.address(),
         namespace: name.to_owned(),
     })
 }

@@ -112,7 +112,7 @@ fn each_moment_of_a_step_has_one_patch_and_its_conditions() {
             ..Default::default()
         });
         let plan = head(&own, Some(&previous)).unwrap();
-        assert_eq!(shown(&plan.strategy.conditions), conditions, "{name}");
+        assert_eq!(text_of(&plan.strategy.conditions), conditions, "{name}");
         assert_eq!(waits(plan.strategy.state.unwrap()), waiting, "{name}");
         assert_eq!(plan.target, target_patch(patch), "{name}");
         let finished = !conditions.contains('-');
@@ -171,7 +171,7 @@ fn a_step_back_restores_the_capacity_of_the_incumbent_first() {
         });
         let plan = head(&own, Some(&previous)).unwrap();
         assert_eq!(plan.target, target_patch(patch));
-        assert_eq!(shown(&plan.strategy.conditions), conditions);
+        assert_eq!(text_of(&plan.strategy.conditions), conditions);
         let waiting = if conditions.contains('2') || conditions.contains('-') {
             "capacity"
         } else {

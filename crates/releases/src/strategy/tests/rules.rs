@@ -71,7 +71,7 @@ fn targets_are_not_changed_until_the_release_is_installed() {
     own.installation.status = None;
     let plan = head(&own, Some(&incumbent(100, 100))).unwrap();
     assert_eq!(plan.target, None);
-    assert_eq!(shown(&plan.strategy.conditions), "inst-1");
+    assert_eq!(text_of(&plan.strategy.conditions), "inst-1");
     assert_eq!(waits(plan.strategy.state.unwrap()), "installation");
 }
 
@@ -175,7 +175,7 @@ fn a_release_that_is_not_the_newest_follows_its_successor() {
         let plan = follower(&old, &there).unwrap();
         assert_eq!(plan.target.as_ref().map(|target| target.kind), kind);
         assert!(
-            !shown(&plan.strategy.conditions).contains("CAP"),
+            !text_of(&plan.strategy.conditions).contains("CAP"),
             "nothing is said of an incumbent"
         );
         assert_eq!(plan.complete, kind.is_none());

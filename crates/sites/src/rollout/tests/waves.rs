@@ -355,14 +355,14 @@ fn a_pause_without_any_site_keeps_the_wave() {
         if outcome == Outcome::Hangs {
             world.run();
         }
-        let place = |world: &mut World, is_placed| {
+        let set_placed = |world: &mut World, is_placed| {
             let sites = world.sample.sites.values_mut();
             sites.for_each(|site| site.is_placed = is_placed);
         };
-        place(&mut world, false);
+        set_placed(&mut world, false);
         world.settle();
         assert_eq!(world.condition(PROGRESSING), Some(("False", "NoSites")));
-        place(&mut world, true);
+        set_placed(&mut world, true);
         world.sample.spec.paused = false;
         world.settle();
         assert_eq!(world.created.len(), 1, "{outcome:?}");
@@ -374,7 +374,7 @@ fn a_pause_without_any_site_keeps_the_wave() {
             assert_eq!(world.status().counts.updated, 4);
         }
         // A rollout that is over has no wave.
-        place(&mut world, false);
+        set_placed(&mut world, false);
         world
             .sample
             .sites

@@ -10,7 +10,7 @@ use super::{TargetKind, TargetPatch, Targets, name, order::TargetComparison, tar
 
 /// A Release with its targets and their wanted values.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ReleaseWithGoals<'a> {
+pub(super) struct ReleaseInStep<'a> {
     /// The present targets.
     pub(super) targets: Targets<'a>,
     /// Wanted percentage of all clusters in the `CapacityTarget`.
@@ -19,7 +19,7 @@ pub(super) struct ReleaseWithGoals<'a> {
     pub(super) weight: u32,
 }
 
-impl<'a> ReleaseWithGoals<'a> {
+impl<'a> ReleaseInStep<'a> {
     /// The wanted values for the Release that leads.
     pub(super) fn contender(targets: Targets<'a>, step: &RolloutStep) -> Self {
         Self {
