@@ -402,7 +402,7 @@ mod tests {
     fn fallback_variables_replace_unset_ones() {
         let none = |_: &str| None;
         let only = |name: &'static str, value: &'static str| {
-            move |asked: &str| (asked == name).then(|| value.to_owned())
+            move |wanted: &str| (wanted == name).then(|| value.to_owned())
         };
         assert_eq!(default_namespace(none), "baton-system");
         assert_eq!(default_namespace(only("POD_NAMESPACE", "pods")), "pods");

@@ -129,7 +129,7 @@ fn layer_of(name: &str, layers: &[&[&str]]) -> Option<(usize, usize)> {
             }
         }
     }
-    best.map(|(_, layer_of)| layer_of)
+    best.map(|(_, layer)| layer)
 }
 
 /// True if a path is the folder or file `entry`, given without `.rs`, or is inside it.

@@ -282,8 +282,8 @@ impl<'a> TestApplication<'a> {
         let like = object(api, kind, "any");
         let like = self.ns.reference(&like);
         let mut found = Vec::new();
-        for cluster in &self.clusters {
-            let mut objects = cluster.cluster.list(&like, labels).await;
+        for app_cluster in &self.clusters {
+            let mut objects = app_cluster.cluster.list(&like, labels).await;
             for object in &mut objects {
                 // The server omits these fields in the lists of built-in kinds.
                 object["apiVersion"] = api.into();
@@ -314,7 +314,7 @@ impl<'a> TestApplication<'a> {
     pub async fn addresses(&self) -> Vec<usize> {
         let mut counts = Vec::new();
         let balancing = self.in_clusters("v1", "Service", &self.balancing()).await;
-        for (services, cluster) in balancing.iter().zip(&self.clusters) {
+        for (services, app_cluster) in balancing.iter().zip(&self.clusters) {
             let Some(service) = services.first() else {
                 counts.push(0);
                 continue;
@@ -322,7 +322,7 @@ impl<'a> TestApplication<'a> {
             let like = object("discovery.k8s.io/v1", "EndpointSlice", "any");
             let like = self.ns.reference(&like);
             let labels = format!("kubernetes.io/service-name={}", name(service));
-            let slices = cluster.cluster.list(&like, &labels).await;
+            let slices = app_cluster.cluster.list(&like, &labels).await;
             let endpoints = slices
                 .iter()
                 .filter_map(|slice| slice["endpoints"].as_array());

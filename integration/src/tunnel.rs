@@ -47,7 +47,7 @@ impl Tunnel {
         let (address, listener) = started.await.unwrap();
         Self {
             address,
-            requests: requests,
+            requests,
             listener,
         }
     }

@@ -20,7 +20,7 @@ pub(crate) struct Failing {
     /// Start of the time in which exactly these objects have failed.
     pub since: Instant,
     /// Time of the last pod lists, and the problems found, by workload.
-    pub asked: Option<(Instant, BTreeMap<ObjectKey, String>)>,
+    pub polled: Option<(Instant, BTreeMap<ObjectKey, String>)>,
 }
 
 impl Failing {
@@ -28,7 +28,7 @@ impl Failing {
         Self {
             objects: None,
             since,
-            asked: None,
+            polled: None,
         }
     }
 
@@ -44,7 +44,7 @@ impl Failing {
     pub(super) fn is_due(&self, now: Instant) -> bool {
         let lasts = now.duration_since(self.since);
         let rested = |(at, _): &(Instant, _)| now.duration_since(*at) >= next_look(lasts) / 2;
-        lasts >= FIRST_POLL && self.asked.as_ref().is_none_or(rested)
+        lasts >= FIRST_POLL && self.polled.as_ref().is_none_or(rested)
     }
 
     /// The state after a pass in which these objects failed. The time starts again if the set of
@@ -87,11 +87,11 @@ mod tests {
         for (seconds, expected) in [(9, false), (10, true), (1800, true)] {
             assert_eq!(first.is_due(at(seconds)), expected, "{seconds}");
         }
-        let mut asked = Failing::after(Some(first), objects("a"), at(1800));
-        asked.asked = Some((at(1800), BTreeMap::new()));
-        assert!(!asked.is_due(at(1800 + 299)) && asked.is_due(at(1800 + 300)));
-        let other = Failing::after(Some(asked.clone()), objects("b"), at(1801));
-        assert_eq!((other.since, &other.asked), (at(1801), &asked.asked));
+        let mut polled = Failing::after(Some(first), objects("a"), at(1800));
+        polled.polled = Some((at(1800), BTreeMap::new()));
+        assert!(!polled.is_due(at(1800 + 299)) && polled.is_due(at(1800 + 300)));
+        let other = Failing::after(Some(polled.clone()), objects("b"), at(1801));
+        assert_eq!((other.since, &other.polled), (at(1801), &polled.polled));
         assert!(!other.is_due(at(1810)) && other.is_due(at(1811)));
 
         // After a restart the reported time counts.

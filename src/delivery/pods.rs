@@ -31,9 +31,9 @@ pub(super) async fn note_reasons(
 ) {
     if failing.is_due(now) && !revision.is_paused() {
         let reasons = reasons(objects, phases, probes, revision).await;
-        failing.asked = Some((now, reasons));
+        failing.polled = Some((now, reasons));
     }
-    if let Some((_, reasons)) = &failing.asked {
+    if let Some((_, reasons)) = &failing.polled {
         for object in phases.iter_mut().flat_map(|phase| &mut phase.objects) {
             object.reason = reasons.get(&object.key).cloned();
         }

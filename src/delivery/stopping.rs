@@ -142,7 +142,7 @@ impl Stopping<'_> {
             if !self.revision.identity.controls(&live) {
                 continue;
             }
-            let asked = match pods(&live) {
+            let has_pods = match pods(&live) {
                 Pods::Some => Ok(true),
                 _ if is_terminating(&live) || !is_stopped(&live) => Ok(true),
                 Pods::Ask(selector) => {
@@ -151,7 +151,7 @@ impl Stopping<'_> {
                 }
                 Pods::None => Ok(false),
             };
-            match asked {
+            match has_pods {
                 Ok(false) => {}
                 Ok(true) => running.push(workload.key.to_string()),
                 Err(error) => running.push(format!("{} ({error})", workload.key)),

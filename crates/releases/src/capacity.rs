@@ -102,10 +102,7 @@ pub fn plan(percent: i32, parts: &[ReleaseWorkload]) -> Plan {
     let states: Vec<_> = parts.iter().map(|part| State::of(percent, part)).collect();
     let scale = states.iter().enumerate().filter_map(|(index, state)| {
         let replicas = state.desired;
-        state.is_scaled.then_some(Scale {
-            index: index,
-            replicas,
-        })
+        state.is_scaled.then_some(Scale { index, replicas })
     });
     let sum = |numbers: &mut dyn Iterator<Item = i32>| numbers.fold(0, i32::saturating_add);
     let desired = sum(&mut states.iter().map(|state| state.desired));

@@ -200,8 +200,8 @@ async fn on_hub(
         None => {}
     }
     // The namespace of an agent.
-    if let Some(address) = name.namespace() {
-        let manifest = identity("v1", "Namespace", "", &address);
+    if let Some(namespace) = name.namespace() {
+        let manifest = identity("v1", "Namespace", "", &namespace);
         let live = hub.get(&manifest).await?;
         deletions.extend(live.map(|live| Deletion { manifest, live }));
     }

@@ -54,7 +54,7 @@ impl Server {
             cause: Box::new(cause),
         })?;
         let server = Self {
-            address: address,
+            address,
             client,
             ca,
         };

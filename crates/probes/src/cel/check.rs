@@ -255,9 +255,9 @@ mod tests {
     fn refused(rules: &[(&str, &str)]) {
         for (rule, message) in rules {
             let text = infer(rule).unwrap_err().to_string();
-            let place = text.strip_suffix(message);
+            let prefix = text.strip_suffix(message);
             assert!(
-                place.is_some_and(|place| place.is_empty() || place.ends_with(": ")),
+                prefix.is_some_and(|prefix| prefix.is_empty() || prefix.ends_with(": ")),
                 "{rule}: {text}"
             );
         }
@@ -460,7 +460,7 @@ mod tests {
 
     #[test]
     fn places_count_lines_and_characters() {
-        for (rule, place) in [
+        for (rule, prefix) in [
             ("foo == 1", "1:1: "),
             ("1 == foo", "1:6: "),
             ("'ä' == foo", "1:8: "),
@@ -468,7 +468,7 @@ mod tests {
             ("true &&\n\n foo", "3:2: "),
         ] {
             let text = infer(rule).unwrap_err().to_string();
-            assert_eq!(text, format!("{place}undeclared reference to 'foo'"));
+            assert_eq!(text, format!("{prefix}undeclared reference to 'foo'"));
         }
     }
 

@@ -169,7 +169,7 @@ pub fn choose(
             }
         };
         Ok(ChosenWorkload {
-            index: index,
+            index,
             total,
             scaling,
         })

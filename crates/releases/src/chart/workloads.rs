@@ -145,7 +145,7 @@ fn workload(
         })?,
         path: path.to_owned(),
         scaling,
-        index: index,
+        index,
     })
 }
 

@@ -197,15 +197,15 @@ async fn workloads_scaled_during_a_rollout_are_scaled_back() {
         let release = app.release(generation).await;
         let labels = format!("shipper-release={}", name(&release));
         let found = app.in_clusters("apps/v1", "Deployment", &labels).await;
-        for (cluster, deployments) in app.clusters.iter().zip(&found) {
+        for (app_cluster, deployments) in app.clusters.iter().zip(&found) {
             let scaled = json!({ "spec": { "replicas": PODS + 3 } });
-            let scaled = cluster
+            let scaled = app_cluster
                 .cluster
                 .merge(&deployments[0], &scaled)
                 .await
                 .unwrap();
             ns.eventually("the Deployment to be scaled back", async || {
-                let live = cluster.cluster.get(&deployments[0]).await.unwrap();
+                let live = app_cluster.cluster.get(&deployments[0]).await.unwrap();
                 live["spec"]["replicas"] == PODS / 2
                     && live["metadata"]["generation"] != scaled["metadata"]["generation"]
             })

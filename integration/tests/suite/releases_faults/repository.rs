@@ -163,12 +163,12 @@ async fn a_restarted_manager_renders_no_chart_again() {
     app.completed(1).await;
     // Lost objects are recreated from the rendered manifests.
     let labels = format!("shipper-release={}", name(&second));
-    for (cluster, found) in app
+    for (app_cluster, found) in app
         .clusters
         .iter()
         .zip(app.in_clusters("apps/v1", "Deployment", &labels).await)
     {
-        assert!(cluster.cluster.delete(&found[0], "Background").await);
+        assert!(app_cluster.cluster.delete(&found[0], "Background").await);
     }
     ns.eventually("the Deployments to be made again", async || {
         app.ready_pods(&second).await == [PODS as usize; 2]

@@ -20,9 +20,15 @@ data:
 async fn settings(app: &TestApplication<'_>, data: Value) -> Vec<String> {
     let read = async || {
         let mut found = Vec::new();
-        for cluster in &app.clusters {
+        for app_cluster in &app.clusters {
             let reference = app.ns.reference(&configmap("settings"));
-            found.push(cluster.cluster.get(&reference).await.unwrap_or_default());
+            found.push(
+                app_cluster
+                    .cluster
+                    .get(&reference)
+                    .await
+                    .unwrap_or_default(),
+            );
         }
         found
     };

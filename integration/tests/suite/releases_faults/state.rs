@@ -71,17 +71,17 @@ async fn picture(app: &TestApplication<'_>) -> Vec<String> {
     objects.extend(sets);
     objects.extend(phases);
     let mut texts = vec![format!("{} slices", slices.len())];
-    for (at, cluster) in app.clusters.iter().enumerate() {
-        words.push((cluster.joined.name().to_owned(), format!("cluster{at}")));
+    for (at, app_cluster) in app.clusters.iter().enumerate() {
+        words.push((app_cluster.joined.name().to_owned(), format!("cluster{at}")));
         for kind in ["Deployment", "StatefulSet"] {
             let like = ns.reference(&object("apps/v1", kind, "any"));
-            for mut found in cluster.cluster.list(&like, "").await {
+            for mut found in app_cluster.cluster.list(&like, "").await {
                 found["status"]["conditions"].take();
                 objects.push(found);
             }
         }
         let like = ns.reference(&object("v1", "Service", "any"));
-        let services = cluster.cluster.list(&like, "").await;
+        let services = app_cluster.cluster.list(&like, "").await;
         objects.extend(services);
     }
     texts.push(format!("served {:?}", app.addresses().await));

@@ -23,13 +23,13 @@ impl Watched {
     /// Starts to record an application that has a complete Release.
     pub(crate) async fn start(app: &TestApplication<'_>) -> Self {
         let mut places = Vec::new();
-        for cluster in &app.clusters {
+        for app_cluster in &app.clusters {
             let follow = async |api: &str, kind: &str, labels: &str| {
                 let like = app.ns.reference(&object(api, kind, "any"));
-                Recording::start(&cluster.cluster, &like, labels).await
+                Recording::start(&app_cluster.cluster, &like, labels).await
             };
             places.push(RecordedCluster {
-                cluster: cluster.joined.name().to_owned(),
+                cluster: app_cluster.joined.name().to_owned(),
                 pods: follow("v1", "Pod", &format!("shipper-app={APP}")).await,
                 services: follow("v1", "Service", "").await,
                 slices: follow("discovery.k8s.io/v1", "EndpointSlice", "").await,
@@ -41,17 +41,17 @@ impl Watched {
     /// Fails unless at every moment so far, in each cluster, at least this number of pods was
     /// ready, at least one of them was served, and every Service existed with one controller.
     pub(crate) async fn assert(&self, pods: usize) {
-        for cluster in &self.clusters {
-            let text = &cluster.cluster;
-            each_state(cluster.pods.so_far().await, |state, trace| {
+        for app_cluster in &self.clusters {
+            let text = &app_cluster.cluster;
+            each_state(app_cluster.pods.so_far().await, |state, trace| {
                 let ready = state.values().filter(|pod| is_ready(pod)).count();
                 assert!(ready >= pods, "{text}: {ready} of {pods} pods: {trace:#?}");
             });
-            each_state(cluster.slices.so_far().await, |state, trace| {
+            each_state(app_cluster.slices.so_far().await, |state, trace| {
                 let served = state.values().map(served).sum::<usize>();
                 assert!(served > 0, "{text}: no release gets traffic: {trace:#?}");
             });
-            let services = cluster.services.so_far().await;
+            let services = app_cluster.services.so_far().await;
             let lost = services.count(Change::Deleted);
             assert_eq!(lost, 0, "{text}: a Service was deleted");
             let later = services.events.iter().map(|event| &event.object);
@@ -67,9 +67,9 @@ impl Watched {
     /// Fails unless at every moment so far, in each cluster, at least this number of pods were
     /// ready endpoints of a Service.
     pub(crate) async fn assert_served(&self, wanted: usize) {
-        for cluster in &self.clusters {
-            let text = &cluster.cluster;
-            each_state(cluster.slices.so_far().await, |state, trace| {
+        for app_cluster in &self.clusters {
+            let text = &app_cluster.cluster;
+            each_state(app_cluster.slices.so_far().await, |state, trace| {
                 let served = state.values().map(served).sum::<usize>();
                 assert!(
                     served >= wanted,
