@@ -199,7 +199,7 @@ impl System {
         match action {
             Action::Create(index) => state.sets[usize::from(index)].record.life = Life::Alive,
             Action::SetState(index, requested) => {
-                state.sets[usize::from(index)].requested = requested
+                state.sets[usize::from(index)].requested = requested;
             }
             Action::Delete(index) => state.sets[usize::from(index)].record.life = Life::Deleting,
             Action::Edit(index) | Action::Remove(index) | Action::Hold(index) => {
