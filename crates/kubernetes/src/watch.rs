@@ -290,13 +290,8 @@ async fn pause(
     }
     *failures = failures.saturating_add(1);
     if *failures > 1 || !matches!(error.next, Recovery::RelistNow | Recovery::Reconnect) {
-        let retry_after = error.retry_after.unwrap_or_default();
-        sleep(
-            BACKOFF
-                .delay(*failures)
-                .max(retry_after.min(BACKOFF.longest)),
-        )
-        .await;
+        let after = error.retry_after.unwrap_or_default();
+        sleep(BACKOFF.delay(*failures).max(after.min(BACKOFF.longest))).await;
     }
 }
 
