@@ -8,10 +8,10 @@ mod manifest;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use baton_apis::{
-    CollisionProtection, ConditionMapping, ControlledObjectReference, LifecycleState,
+    CollisionProtection, ConditionMapping, ControlledObjectReference, EndedObject, LifecycleState,
     ObjectSetTemplatePhase, WaitingForObject,
     conditions::Reason,
     constants::{
@@ -82,6 +82,9 @@ pub struct Revision {
     pub reported: Vec<ControlledObjectReference>,
     /// The Jobs that an older revision of the chain has run to their end with the same content.
     pub ran: BTreeSet<ObjectKey>,
+    /// The objects that have run to their end with the same content, in this revision or an older
+    /// one. They are not created again.
+    pub ended: BTreeMap<ObjectKey, EndedObject>,
     /// The objects that newer revisions of the chain want in the same cluster; only for a teardown.
     pub newer_wants: BTreeSet<ObjectKey>,
 }

@@ -26,6 +26,7 @@ use super::{ObjectSetPhases, not_connected};
 use crate::delivery::{
     heirs::heirs_elsewhere,
     phase_content::changed_content,
+    ran::ended_before,
     shared::{AtStep as _, Error},
 };
 
@@ -129,7 +130,16 @@ impl ObjectSetPhases {
         let known = self.observed.phases.get(&key);
         let place = self.queue_position(record, known.as_deref());
         let origin = Origin::of(record, set.as_deref(), &before, reach);
+        let described = known.as_deref().map(Origin::read).and_then(Result::ok);
+        let ended = match described {
+            Some(described) => described.ended().to_vec(),
+            None => {
+                let read = (&*self.observed, &self.shared.api);
+                ended_before(record, set.as_deref(), read).await?
+            }
+        };
         let origin = origin.acting_as(named).in_place(place);
+        let origin = origin.with_ended(ended);
         let api = &self.shared.api;
         let Some(known) = known else {
             let manifest = mirror::manifest(&key, record, &origin)?;
