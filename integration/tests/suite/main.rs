@@ -45,6 +45,7 @@ mod deployments_slices;
 mod deployments_status;
 mod deployments_takeover;
 mod drift;
+mod ended_objects;
 mod ended_phases;
 mod fairness;
 mod gitops;
