@@ -53,8 +53,8 @@ pub(crate) async fn note_ran<K: RecordKind>(
     if objects.is_empty() {
         return Ok(());
     }
-    let before = if let Some(known) = owners.ran(owner) {
-        known
+    let before = if let Some(cached) = owners.ran(owner) {
+        cached
     } else {
         let found = run_before(set, (observed, api), revision, &objects).await?;
         owners.note_ran(owner, found.clone());

@@ -40,8 +40,8 @@ pub fn is_legacy(manager: &str, operation: &str, subresource: &str) -> bool {
 pub fn former_managers(manifest: &Value) -> Vec<String> {
     let named = annotation(manifest, ANNOTATION_FORMER_MANAGERS).split(',');
     let named = named.map(str::trim).filter(|it| !it.is_empty());
-    let known = FORMER_FIELD_MANAGERS.into_iter();
-    known.chain(named).map(ToOwned::to_owned).collect()
+    let former = FORMER_FIELD_MANAGERS.into_iter();
+    former.chain(named).map(ToOwned::to_owned).collect()
 }
 
 /// True if entries of an object have to be united ([`migrated`]) before it is written.
@@ -296,8 +296,8 @@ fn version<'v>(live: &'v Value, former: &[String]) -> Option<&'v Value> {
 /// Adds the paths of one set to another.
 fn unite(into: &mut Map<String, Value>, from: &Map<String, Value>) {
     for (marker, node) in from {
-        if let Some(known) = into.get_mut(marker) {
-            unite_nodes(known, node);
+        if let Some(existing) = into.get_mut(marker) {
+            unite_nodes(existing, node);
         } else {
             into.insert(marker.clone(), node.clone());
         }
