@@ -130,7 +130,7 @@ impl ObjectSetPhases {
         let cached = self.observed.phases.get(&key);
         let place = self.queue_position(record, cached.as_deref());
         let origin = Origin::of(record, set.as_deref(), &before, reach);
-        let described = known.as_deref().map(Origin::read).and_then(Result::ok);
+        let described = cached.as_deref().map(Origin::read).and_then(Result::ok);
         let ended = match described {
             Some(described) => described.ended().to_vec(),
             None => {
