@@ -131,12 +131,11 @@ impl ObjectSetPhases {
         let place = self.queue_position(record, cached.as_deref());
         let origin = Origin::of(record, set.as_deref(), &before, reach);
         let described = cached.as_deref().map(Origin::read).and_then(Result::ok);
-        let ended = match described {
-            Some(described) => described.ended().to_vec(),
-            None => {
-                let read = (&*self.observed, &self.shared.api);
-                ended_before(record, set.as_deref(), read).await?
-            }
+        let ended = if let Some(described) = described {
+            described.ended().to_vec()
+        } else {
+            let read = (&*self.observed, &self.shared.api);
+            ended_before(record, set.as_deref(), read).await?
         };
         let origin = origin.acting_as(named).in_place(place);
         let origin = origin.with_ended(ended);
