@@ -129,9 +129,12 @@ impl<T: Watched> Watch<T> {
         let (sender, sights) = unbounded_channel();
         let client = client.clone();
         let task = tokio::spawn(async move {
-            let mut known = BTreeSet::new();
+            let mut existing = BTreeSet::new();
             // Runs until the receiver is dropped.
-            while follow(&client, &path, &sender, &mut known).await.is_some() {
+            while follow(&client, &path, &sender, &mut existing)
+                .await
+                .is_some()
+            {
                 sleep(Duration::from_millis(100)).await;
             }
         });
@@ -170,7 +173,7 @@ async fn follow<T: Watched>(
     client: &Client,
     path: &str,
     sender: &UnboundedSender<ObjectEvent<T>>,
-    known: &mut BTreeSet<String>,
+    existing: &mut BTreeSet<String>,
 ) -> Option<()> {
     let send = |name: String, object: Option<T>| {
         let at = Instant::now();
@@ -182,13 +185,13 @@ async fn follow<T: Watched>(
     };
     let names = list.items.iter().map(|item| item.name().to_owned());
     let present: BTreeSet<String> = names.collect();
-    for gone in known.difference(&present) {
+    for gone in existing.difference(&present) {
         send(gone.clone(), None)?;
     }
     for item in list.items {
         send(item.name().to_owned(), Some(item))?;
     }
-    *known = present;
+    *existing = present;
 
     let version = list.metadata.resource_version;
     let watch = Request::new(path).watch(&WatchParams::default(), &version);
@@ -200,11 +203,11 @@ async fn follow<T: Watched>(
         match event {
             WatchEvent::Added(item) | WatchEvent::Modified(item) => {
                 let name = item.name().to_owned();
-                known.insert(name.clone());
+                existing.insert(name.clone());
                 send(name, Some(item))?;
             }
             WatchEvent::Deleted(item) => {
-                known.remove(item.name());
+                existing.remove(item.name());
                 send(item.name().to_owned(), None)?;
             }
             WatchEvent::Bookmark(_) => {}

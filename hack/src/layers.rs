@@ -75,23 +75,26 @@ pub(crate) fn check(workspace: &Path) -> Result<(), Error> {
 fn violations(
     sources: &BTreeMap<String, String>,
     layers: &[&[&str]],
-    known: &[(&str, &str, &str)],
+    exceptions: &[(&str, &str, &str)],
 ) -> Vec<String> {
     let imports = imports::all(sources);
     let imports: BTreeSet<Import<'_>> = imports.iter().map(|(a, b)| (&**a, &**b)).collect();
-    let known: BTreeSet<Import<'_>> = known.iter().map(|(from, to, _)| (*from, *to)).collect();
+    let exceptions: BTreeSet<Import<'_>> = exceptions
+        .iter()
+        .map(|(from, to, _)| (*from, *to))
+        .collect();
     let mut found = Vec::new();
     for name in sources.keys().filter(|name| place(name, layers).is_none()) {
         found.push(format!("{name}: it is in no layer of hack/src/layers.rs"));
     }
     for import in &imports {
-        if is_upward(*import, layers) && !known.contains(import) {
+        if is_upward(*import, layers) && !exceptions.contains(import) {
             let (from, to) = import;
             found.push(format!("{from}: it uses {to}, which is above it"));
         }
     }
-    let allowed = Graph::of(imports.difference(&known));
-    for import in imports.difference(&known) {
+    let allowed = Graph::of(imports.difference(&exceptions));
+    for import in imports.difference(&exceptions) {
         if allowed.is_in_circle(*import) {
             let (from, to) = import;
             found.push(format!(
@@ -100,7 +103,7 @@ fn violations(
         }
     }
     let all = Graph::of(&imports);
-    for import in known {
+    for import in exceptions {
         let breaks_rule = is_upward(import, layers) || all.is_in_circle(import);
         if !(imports.contains(&import) && breaks_rule) {
             let (from, to) = import;

@@ -166,6 +166,15 @@ impl Faults {
         let _ = self.shared.ends.send((path.to_owned(), end));
     }
 
+    /// Holds the watch of a path, a regular expression, from now on: the watch that is open now
+    /// ends, and the next one gets no answer before the gate opens. Returns when it is requested.
+    pub async fn hold_watch(&self, path: &str, gate: &Gate) {
+        let on = On::verb(Verb::Watch).path(path);
+        let held = self.inject(on, Answer::Held(gate.clone()));
+        self.end_watches(path, WatchEnd::Close);
+        held.used(1).await;
+    }
+
     /// Returns all requests so far.
     #[must_use]
     pub fn requests(&self) -> Vec<ObservedRequest> {

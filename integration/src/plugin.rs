@@ -131,6 +131,19 @@ impl TestNamespace {
         }
     }
 
+    /// Starts a command that waits. Returns after its first line on standard error: by then, it has
+    /// read the state once.
+    #[must_use]
+    pub fn plugin_waiting(&self, args: &[&str]) -> Child {
+        let mut command = self.plugin_command(args);
+        let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = piped.spawn().unwrap();
+        let mut first = String::new();
+        let errors = child.stderr.as_mut().unwrap();
+        BufReader::new(errors).read_line(&mut first).unwrap();
+        child
+    }
+
     /// Returns a command that runs the plugin in the namespace, with no configuration but the
     /// cluster.
     #[must_use]
@@ -179,9 +192,9 @@ fn lines(pipe: Option<ChildStdout>) -> Receiver<String> {
 impl Running {
     /// Waits until the lines since the last call satisfy a predicate, and returns them.
     pub fn writes(&mut self, text: &str, predicate: impl Fn(&[String]) -> bool) -> Vec<String> {
-        let asked = Instant::now();
+        let start = Instant::now();
         while !predicate(&self.reported) {
-            let left = TIMEOUT.saturating_sub(asked.elapsed());
+            let left = TIMEOUT.saturating_sub(start.elapsed());
             match self.lines.recv_timeout(left) {
                 Ok(line) => self.reported.push(line),
                 Err(error) => panic!(
@@ -205,13 +218,13 @@ impl Running {
     pub fn interrupt(mut self) -> i32 {
         let pid = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
         kill_process(pid, Signal::INT).unwrap();
-        let asked = Instant::now();
+        let start = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code().unwrap_or(BY_A_SIGNAL);
             }
             assert!(
-                asked.elapsed() < TIMEOUT,
+                start.elapsed() < TIMEOUT,
                 "the plugin does not end on SIGINT"
             );
             std::thread::sleep(Duration::from_millis(10));

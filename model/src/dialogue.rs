@@ -155,8 +155,8 @@ impl Dialogues {
     /// # Panics
     /// If it is about an object that the world does not have.
     pub fn start(&mut self, start: &Start) -> (TalkId, Option<Alarm>) {
-        if let Some(known) = self.starts.get(start) {
-            return *known;
+        if let Some(cached) = self.starts.get(start) {
+            return *cached;
         }
         let phase = if World::is_phase(start.set) || self.world.classes[start.set] == Class::None {
             Record::default()
@@ -220,8 +220,8 @@ impl Dialogues {
 
     /// The effect of a request.
     pub fn reply(&mut self, ask: &ArrivedRequest) -> Reply {
-        if let Some(known) = self.replies.get(ask) {
-            return *known;
+        if let Some(cached) = self.replies.get(ask) {
+            return *cached;
         }
         let Dialogue {
             prepared,
@@ -328,8 +328,8 @@ impl Dialogues {
     /// # Panics
     /// If it has requests.
     pub fn end(&mut self, id: TalkId, before: Status) -> Ending {
-        if let Some(known) = self.endings.get(&(id, before)) {
-            return known.clone();
+        if let Some(cached) = self.endings.get(&(id, before)) {
+            return cached.clone();
         }
         let Dialogue {
             prepared, progress, ..

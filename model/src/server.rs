@@ -169,9 +169,9 @@ fn merge_metadata(object: &mut Value, changed: &Value) {
         }
     }
     if let Some(references) = changed["ownerReferences"].as_array() {
-        let known = before["ownerReferences"].as_array();
+        let owners = before["ownerReferences"].as_array();
         for reference in references {
-            if !known.is_some_and(|known| known.contains(reference)) {
+            if !owners.is_some_and(|owners| owners.contains(reference)) {
                 own("f:ownerReferences", reference_key(reference));
             }
         }
@@ -272,7 +272,7 @@ fn apply(
     for reference in owner_references(&body) {
         let uid = text(reference, "uid");
         match references.iter_mut().find(|r| text(r, "uid") == uid) {
-            Some(known) => *known = reference.clone(),
+            Some(existing) => *existing = reference.clone(),
             None => references.push(reference.clone()),
         }
         fields["f:metadata"]["f:ownerReferences"][reference_key(reference)] = json!({});

@@ -368,12 +368,12 @@ impl System {
         let mut seen = [(None, 0); OBJECTS];
         let mut current = 0;
         for (object, entry) in seen.iter_mut().enumerate() {
-            let known = state.objects[object];
-            *entry = (self.seen(state, object), known.settled);
+            let memory = state.objects[object];
+            *entry = (self.seen(state, object), memory.settled);
             if !self.world.looks_after(index, object) {
                 // The engine never asks about the object.
                 *entry = (None, 0);
-            } else if entry.0.is_some() && known.cached == Cached::Current {
+            } else if entry.0.is_some() && memory.cached == Cached::Current {
                 current |= bit(object);
             }
         }

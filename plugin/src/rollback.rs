@@ -43,14 +43,14 @@ pub(crate) struct Options {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     /// The chain has no revision with this number.
-    #[error("revision {wanted} does not exist; {}", known(.existing))]
+    #[error("revision {wanted} does not exist; {}", existing_revisions(.existing))]
     NoSuchRevision {
         wanted: i64,
         /// Numbers of the existing revisions, ascending.
         existing: Vec<i64>,
     },
     /// The chain has only the wanted content.
-    #[error("there is no earlier revision with another content to roll back to; {}", known(.existing))]
+    #[error("there is no earlier revision with another content to roll back to; {}", existing_revisions(.existing))]
     NothingElse {
         /// Numbers of the existing revisions, ascending.
         existing: Vec<i64>,
@@ -79,7 +79,7 @@ pub(crate) enum Refusal {
     },
 }
 
-fn known(numbers: &[i64]) -> String {
+fn existing_revisions(numbers: &[i64]) -> String {
     let list: Vec<String> = numbers.iter().map(i64::to_string).collect();
     match list.as_slice() {
         [] => "there are no revisions yet".to_owned(),

@@ -159,7 +159,7 @@ impl Mirrors {
     }
 
     pub(crate) fn set_connected(&self, connected: bool) {
-        let is_new = |known: &mut bool| mem::replace(known, connected) != connected;
+        let is_new = |previous: &mut bool| mem::replace(previous, connected) != connected;
         self.is_connected.send_if_modified(is_new);
     }
 
@@ -200,12 +200,12 @@ impl Mirrors {
     pub(crate) fn reported(&self, mirror: PhaseRecord) {
         if *mirror.key.name == *HEARTBEAT {
             let mirror = Arc::new(mirror);
-            self.heartbeat.send_if_modified(|known| {
-                let is_newer = known.as_ref().is_some_and(|known| {
-                    known.uid == mirror.uid && known.resource_version < mirror.resource_version
+            self.heartbeat.send_if_modified(|latest| {
+                let is_newer = latest.as_ref().is_some_and(|latest| {
+                    latest.uid == mirror.uid && latest.resource_version < mirror.resource_version
                 });
                 if is_newer {
-                    *known = Some(mirror);
+                    *latest = Some(mirror);
                 }
                 // Readers of this channel wait for changes that the hub makes.
                 false
@@ -314,17 +314,17 @@ impl Mirrors {
     /// A status that differs on the hub may also be older: its write was in progress when `noted` was
     /// recorded. So if `noted` contains the start of the phase, it is restored in any case.
     fn recall_noted(&self, saved: &PhaseRecord, noted: &ObjectSetPhaseStatus) {
-        let known = self.items.get(&saved.key);
-        let known = known.filter(|known| known.uid == saved.uid);
+        let cached = self.items.get(&saved.key);
+        let cached = cached.filter(|cached| cached.uid == saved.uid);
         let phases = &self.observed.phases;
-        let found = known.and_then(|known| {
-            let phase = phases.get(&Origin::read(&known).ok()?.key())?;
-            Some((known, phase))
+        let found = cached.and_then(|cached| {
+            let phase = phases.get(&Origin::read(&cached).ok()?.key())?;
+            Some((cached, phase))
         });
-        let Some((known, phase)) = found else { return };
+        let Some((cached, phase)) = found else { return };
         let noted_state = PhaseState::of(noted, phase.generation);
         let is_latest = noted_state.begun.is_after(site_chain::state(&phase).begun);
-        if known.status_differs(saved) && !is_latest {
+        if cached.status_differs(saved) && !is_latest {
             return;
         }
         match self.record_status(&phase, noted) {
@@ -349,12 +349,12 @@ impl Mirrors {
         }
         if *object.key.name == *HEARTBEAT {
             let object = Arc::new(object);
-            self.heartbeat.send_if_modified(|known| {
-                let is_newer = known.as_ref().is_none_or(|known| {
-                    known.uid != object.uid || known.resource_version < object.resource_version
+            self.heartbeat.send_if_modified(|latest| {
+                let is_newer = latest.as_ref().is_none_or(|latest| {
+                    latest.uid != object.uid || latest.resource_version < object.resource_version
                 });
                 if is_newer {
-                    *known = Some(object);
+                    *latest = Some(object);
                 }
                 is_newer
             });
@@ -374,21 +374,21 @@ impl Mirrors {
             self.observed.revisions.observe(revision);
         }
         let phases = &self.observed.phases;
-        let known = phases.get(&key);
-        if let Some(known) = &known
-            && known.uid == phase.uid
+        let cached = phases.get(&key);
+        if let Some(cached) = &cached
+            && cached.uid == phase.uid
         {
             // The status on the hub may be older than the status that the agent has recorded.
-            phase.set_status_of(known);
+            phase.set_status_of(cached);
         }
-        let is_elsewhere = known
+        let is_elsewhere = cached
             .as_ref()
-            .is_some_and(|known| queue_position(known) != queue_position(&phase));
+            .is_some_and(|cached| queue_position(cached) != queue_position(&phase));
         phases.observe(phase);
         self.add_pending(key.clone());
         let mut wakes = Vec::new();
-        if let Some(known) = known.filter(|_| is_elsewhere) {
-            wakes = self.chain(&known);
+        if let Some(cached) = cached.filter(|_| is_elsewhere) {
+            wakes = self.chain(&cached);
         }
         wakes.extend(matters.then_some((Reverse(number), key)));
         Ok(wakes)
@@ -408,16 +408,16 @@ impl Mirrors {
         self.changed();
         let origin = Origin::read(&mirror).ok();
         let phases = &self.observed.phases;
-        let known = origin.and_then(|origin| {
-            let known = phases.get(&origin.key())?;
-            (*known.uid == *origin.uid()).then_some(known)
+        let phase = origin.and_then(|origin| {
+            let phase = phases.get(&origin.key())?;
+            (*phase.uid == *origin.uid()).then_some(phase)
         });
-        let Some(known) = known else {
+        let Some(phase) = phase else {
             return Vec::new();
         };
-        phases.remove(&known.key);
-        let mut wakes = self.chain(&known);
-        wakes.push((Reverse(mirror.revision_number()), known.key.clone()));
+        phases.remove(&phase.key);
+        let mut wakes = self.chain(&phase);
+        wakes.push((Reverse(mirror.revision_number()), phase.key.clone()));
         wakes
     }
 
@@ -446,8 +446,8 @@ impl Mirrors {
         version: u64,
         wakes: &mut BTreeSet<QueuedPhase>,
     ) {
-        let known = self.all();
-        let has_gone_back = known.iter().any(|mirror| mirror.resource_version > version);
+        let cached = self.all();
+        let has_gone_back = cached.iter().any(|it| it.resource_version > version);
         if has_gone_back {
             warn!(
                 "the state of the hub is older than the cached state, as after a restore; the cache is replaced"
@@ -457,7 +457,7 @@ impl Mirrors {
         if !listed.contains(&heartbeat) {
             self.remove_mirror(&heartbeat);
         }
-        for mirror in known {
+        for mirror in cached {
             if has_gone_back || !listed.contains(&mirror.key) {
                 wakes.extend(self.remove_mirror(&mirror.key));
             }

@@ -72,18 +72,19 @@ impl Controller for Heartbeats {
     async fn reconcile(&self, key: &ClusterKey, _failures: u32) -> Result<Reconciled, Error> {
         let ClusterKey(cluster) = key;
         let key = mirror::heartbeat(cluster);
-        let known = self.observed.phases.get(&key);
+        let cached = self.observed.phases.get(&key);
         let seconds = self.inventory.heartbeat().as_secs().to_string();
-        let is_due = known.as_ref().is_none_or(|known| {
-            !known.deleting && known.annotations.get(ANNOTATION_HEARTBEAT_SECONDS) != Some(&seconds)
+        let is_due = cached.as_ref().is_none_or(|cached| {
+            !cached.deleting
+                && cached.annotations.get(ANNOTATION_HEARTBEAT_SECONDS) != Some(&seconds)
         });
         if !is_due || !matches!(self.inventory.link(cluster), ClusterLink::Pull(_)) {
             return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
         }
         let api = &self.shared.api;
-        let made = if let Some(known) = known {
+        let made = if let Some(cached) = cached {
             let annotation = (ANNOTATION_HEARTBEAT_SECONDS, &*seconds);
-            api.annotate_phase(&known, annotation, false).await
+            api.annotate_phase(&cached, annotation, false).await
         } else {
             let manifest = mirror::heartbeat_manifest(&key, &seconds);
             api.create(&key, &manifest).await

@@ -36,12 +36,12 @@ impl PhaseObjects<'_> {
         delegation: Delegation,
     ) -> DelegationAnswer {
         let key = PhaseKey::of(&self.set.key, &delegated.name);
-        let known = self.phases.get(&key);
-        let answer = match (delegation, known) {
+        let cached = self.phases.get(&key);
+        let answer = match (delegation, cached) {
             (Delegation::Get, _) => self.api.get(&key).await,
             (Delegation::Create(manifest), _) => self.api.create(&key, &manifest).await.map(Some),
-            (Delegation::Pause(paused), Some(known)) => {
-                self.api.pause_phase(&known, paused).await.map(Some)
+            (Delegation::Pause(paused), Some(cached)) => {
+                self.api.pause_phase(&cached, paused).await.map(Some)
             }
             // The watch reports the end of the deletion.
             (
@@ -49,11 +49,11 @@ impl PhaseObjects<'_> {
                     uid,
                     resource_version,
                 },
-                Some(known),
+                Some(cached),
             ) => {
                 let deleted = self.api.delete_phase(&key, &uid, resource_version);
                 deleted.await.map(|()| {
-                    let mut going = PhaseRecord::clone(&known);
+                    let mut going = PhaseRecord::clone(&cached);
                     going.deleting = true;
                     Some(going)
                 })
@@ -93,16 +93,16 @@ impl PhaseObjects<'_> {
         let set = self.set;
         let names = names(&set.key.name, &phase.name);
         let keys = names.each_ref().map(|name| PhaseKey::of(&set.key, name));
-        let known = |key: &PhaseKey| self.phases.get(key);
+        let cached = |key: &PhaseKey| self.phases.get(key);
         let is_own = |key: &&PhaseKey| {
-            known(key).is_some_and(|phase| phase.controller.as_ref() == Some(&set.uid))
+            cached(key).is_some_and(|phase| phase.controller.as_ref() == Some(&set.uid))
         };
         // An existing phase object is used even if the preferred name becomes free.
         let made = keys.iter().find(is_own);
-        let is_free = known(&keys[0]).is_none();
+        let is_free = cached(&keys[0]).is_none();
         let to_make = || PhaseKey::of(&set.key, name_to_make(&names, is_free));
         let key = &made.cloned().unwrap_or_else(to_make);
-        let state = known(key).map(|phase| state(set, &phase));
+        let state = cached(key).map(|phase| state(set, &phase));
         // The manifest is as large as the phase, and not needed once the object exists.
         let manifest = match state {
             None => manifest(set, key, phase, (probes, account)),

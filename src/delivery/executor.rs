@@ -137,8 +137,8 @@ impl<K: RecordKind> Executor<'_, K> {
         let (objects, clock) = (self.objects(kinds), &self.shared.clock);
         self.hide(phases, probes).await;
         let missing = storage_classes::note_missing(objects, phases, revision).await;
-        let known = self.owners.failing(self.record);
-        if let Some(mut failing) = known.or_else(|| Failing::reported(revision, clock)) {
+        let remembered = self.owners.failing(self.record);
+        if let Some(mut failing) = remembered.or_else(|| Failing::reported(revision, clock)) {
             let now = clock.instant();
             pods::note_reasons(&mut failing, now, objects, phases, probes, revision).await;
             self.owners.note_failing(self.record, Some(failing));
@@ -151,8 +151,8 @@ impl<K: RecordKind> Executor<'_, K> {
     fn note_failing(&self, outcome: &Outcome) -> Duration {
         let now = self.shared.clock.instant();
         let objects = outcome.failing_unseen();
-        let known = self.owners.failing(self.record);
-        let failing = (!objects.is_empty()).then(|| Failing::after(known, objects, now));
+        let remembered = self.owners.failing(self.record);
+        let failing = (!objects.is_empty()).then(|| Failing::after(remembered, objects, now));
         let since = failing.as_ref().map_or(now, |failing| failing.since);
         self.owners.note_failing(self.record, failing);
         now.duration_since(since)

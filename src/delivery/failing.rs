@@ -49,14 +49,18 @@ impl Failing {
 
     /// The state after a pass in which these objects failed. The time starts again if the set of
     /// objects has changed; the problems of pods stay until the next lists.
-    pub(super) fn after(known: Option<Self>, objects: BTreeSet<ObjectKey>, now: Instant) -> Self {
-        let mut known = known.unwrap_or_else(|| Self::since(now));
-        if known.objects.is_some_and(|before| before != objects) {
-            known.since = now;
+    pub(super) fn after(
+        previous: Option<Self>,
+        objects: BTreeSet<ObjectKey>,
+        now: Instant,
+    ) -> Self {
+        let mut previous = previous.unwrap_or_else(|| Self::since(now));
+        if previous.objects.is_some_and(|before| before != objects) {
+            previous.since = now;
         }
         Self {
             objects: Some(objects),
-            ..known
+            ..previous
         }
     }
 }
@@ -92,7 +96,7 @@ mod tests {
 
         // After a restart the reported time counts.
         let reported = Failing::since(at(0));
-        let known = Failing::after(Some(reported), objects("a"), at(600));
-        assert_eq!(known.since, at(0));
+        let failing = Failing::after(Some(reported), objects("a"), at(600));
+        assert_eq!(failing.since, at(0));
     }
 }

@@ -354,10 +354,10 @@ impl Report<'_> {
 
     fn skipped(&self, message: &str) -> Gate {
         let started = Some(("False", Reason::Skipped, message));
-        let known = find(&self.old.conditions, STARTED);
+        let previous = find(&self.old.conditions, STARTED);
         // The message keeps naming the version for which the phase was left out.
-        let (started, message) = match known {
-            Some(known) if known.reason == Reason::Skipped => (None, &*known.message),
+        let (started, message) = match previous {
+            Some(previous) if previous.reason == Reason::Skipped => (None, &*previous.message),
             _ => (started, message),
         };
         let status = self.status(started, Reason::Skipped, message);

@@ -124,9 +124,9 @@ impl Observed {
         api: &Api,
         key: &SliceKey,
     ) -> Result<Option<Arc<SliceRecord>>, Error> {
-        let known = self.slices.get(key).filter(|known| known.has_content());
-        if known.is_some() {
-            return Ok(known);
+        let cached = self.slices.get(key).filter(|cached| cached.has_content());
+        if cached.is_some() {
+            return Ok(cached);
         }
         let read = match api.get(key).await {
             // No slice can have this name.

@@ -122,8 +122,8 @@ impl<K: RecordKind> Owners<K> {
         if !probes.any(|probe| probe.cel.is_some()) {
             return Probes::compile(specs);
         }
-        if let Some(known) = self.read(owner, |memory| memory.probes.clone()) {
-            return Ok(known);
+        if let Some(cached) = self.read(owner, |memory| memory.probes.clone()) {
+            return Ok(cached);
         }
         let probes = Probes::compile(specs)?;
         self.update(owner, |memory| memory.probes = Some(probes.clone()));

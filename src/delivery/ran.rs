@@ -44,8 +44,8 @@ pub(crate) async fn jobs_run_before<K: RecordKind>(
     if jobs.is_empty() {
         return Ok(BTreeSet::new());
     }
-    if let Some(known) = owners.ran(owner) {
-        return Ok(known);
+    if let Some(cached) = owners.ran(owner) {
+        return Ok(cached);
     }
     let mut ran = BTreeSet::new();
     for older in observed.revisions.all_before(set) {

@@ -62,7 +62,7 @@ struct Labels {
 pub(crate) struct Repairs {
     objects: Family<Labels, Counter>,
     fields: Family<Labels, Counter>,
-    known: Arc<Mutex<HashSet<Labels>>>,
+    counted: Arc<Mutex<HashSet<Labels>>>,
 }
 
 impl Repairs {
@@ -97,12 +97,12 @@ impl Repairs {
 
     /// Returns these labels, or the shared ones if there are too many series.
     fn bounded(&self, labels: Labels) -> Labels {
-        let mut known = self.known.lock();
-        if known.contains(&labels) {
+        let mut counted = self.counted.lock();
+        if counted.contains(&labels) {
             return labels;
         }
-        if known.len() < MAX_SERIES {
-            known.insert(labels.clone());
+        if counted.len() < MAX_SERIES {
+            counted.insert(labels.clone());
             return labels;
         }
         Labels {
@@ -117,15 +117,15 @@ impl Repairs {
 /// The manager that had changed an object, by one of few names: clients choose the name of their
 /// manager freely.
 fn manager(drift: &Drift) -> &'static str {
-    let known = |name: &str| {
+    let label = |name: &str| {
         if name.starts_with(KUBECTL) {
             return KUBECTL;
         }
-        let known = MANAGERS.into_iter().find(|known| *known == name);
-        known.unwrap_or(OTHER)
+        let listed = MANAGERS.into_iter().find(|listed| *listed == name);
+        listed.unwrap_or(OTHER)
     };
     let managers = drift.managers();
-    let mut names = managers.into_iter().map(known);
+    let mut names = managers.into_iter().map(label);
     match names.next() {
         None => UNKNOWN,
         Some(first) if names.all(|name| name == first) => first,

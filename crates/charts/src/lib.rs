@@ -312,9 +312,9 @@ impl Inner {
             return Ok(Arc::default());
         }
         let credentials = self.credentials.find(&address.text);
-        let known = version.map(|version| (chart, version));
+        let cached = version.map(|version| (chart, version));
         self.repository(address, chart)
-            .index(credentials, known)
+            .index(credentials, cached)
             .await
     }
 

@@ -83,7 +83,7 @@ impl Conditions {
     }
 
     /// As [`set`](Self::set), with the reason of another condition.
-    pub(crate) fn copy(&mut self, type_: &str, status: &str, reason: &str, message: &str) {
+    pub fn copy(&mut self, type_: &str, status: &str, reason: &str, message: &str) {
         let condition = Condition {
             type_: type_.to_owned(),
             status: status.to_owned(),

@@ -308,8 +308,8 @@ fn set_available(
 /// Updates the list of phase objects by their names; no entry is ever removed.
 fn merge_remote_phases(list: &mut Vec<RemotePhaseReference>, now: Vec<RemotePhaseReference>) {
     for phase in now {
-        match list.iter_mut().find(|known| known.name == phase.name) {
-            Some(known) => *known = phase,
+        match list.iter_mut().find(|listed| listed.name == phase.name) {
+            Some(listed) => *listed = phase,
             None => list.push(phase),
         }
     }

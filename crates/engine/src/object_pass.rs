@@ -297,15 +297,15 @@ impl<'a> ObjectPass<'a> {
             return NextAction::Nothing;
         }
         let wanted = diff::wanted_fingerprint(&self.desired.manifest);
-        let known = self.learned.or(self.settled);
-        let known = known.filter(|(settled_wanted, _)| *settled_wanted == wanted);
-        if known.is_some_and(|(_, print)| diff::live_fingerprint(live) == Some(print)) {
+        let settled = self.learned.or(self.settled);
+        let settled = settled.filter(|(settled_wanted, _)| *settled_wanted == wanted);
+        if settled.is_some_and(|(_, print)| diff::live_fingerprint(live) == Some(print)) {
             return NextAction::Nothing;
         }
         // Without a recorded fingerprint, for instance after a restart, the difference may be only
         // in the form in which the server stores a value; a dry run shows that. With legacy entries
         // the fingerprint also covers unwanted fields.
-        let differs = known.is_some() && !self.needs_migration(live);
+        let differs = settled.is_some() && !self.needs_migration(live);
         self.need_to_apply(body, live, differs || self.progress == Progress::Checked)
     }
 

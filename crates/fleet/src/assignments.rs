@@ -120,8 +120,8 @@ impl Assignments {
 
     /// Decides if revisions of a namespace may deliver into a cluster, and with which reach.
     pub fn decide(&self, namespace: &str, cluster: Subject<'_>) -> Decision {
-        let known = self.shared.cache.read();
-        known.decide(namespace, cluster, self.shared.is_required)
+        let cache = self.shared.cache.read();
+        cache.decide(namespace, cluster, self.shared.is_required)
     }
 
     /// The reason that nothing can be decided now: the kind that cannot be listed, and the cause;
@@ -143,8 +143,8 @@ impl Shared {
     /// Publishes changes, and starts the watch on Namespaces when it is needed.
     fn follow(self: &Arc<Self>, changes: Vec<AssignmentChange>) {
         let (needs_labels, is_settled) = {
-            let known = self.cache.read();
-            (known.needs_namespace_labels(), known.is_settled())
+            let cache = self.cache.read();
+            (cache.needs_namespace_labels(), cache.is_settled())
         };
         if needs_labels {
             let mut watch = self.namespaces.lock();

@@ -133,7 +133,7 @@ impl Inventory {
             clock,
             asked_early: Mutex::new(Some(BTreeSet::new())),
             permits: Semaphore::new(AT_THE_HUB),
-            known: watch::Sender::new(Extent::Nothing),
+            extent: watch::Sender::new(Extent::Nothing),
             leading: watch::Sender::new(false),
         });
         let registry = Arc::new(Mutex::new(Registry::new(Arc::clone(&shared))));
@@ -219,13 +219,13 @@ impl Inventory {
 
     /// True if all Clusters were listed, so that a missing one does not exist.
     pub fn is_complete(&self) -> bool {
-        *self.shared.known.borrow() == Extent::All
+        *self.shared.extent.borrow() == Extent::All
     }
 
     /// The reason that the Clusters cannot be listed; `None` if they can. Cached Clusters stay.
     pub fn unreadable(&self) -> Option<String> {
-        let known = self.shared.known.borrow();
-        let cause = known.failure();
+        let extent = self.shared.extent.borrow();
+        let cause = extent.failure();
         cause.map(|cause| format!("Clusters cannot be listed: {cause}"))
     }
 
@@ -266,8 +266,8 @@ impl Inventory {
     /// list succeeds.
     pub async fn listed(&self) {
         // The sender exists as long as `self`.
-        let mut known = self.shared.known.subscribe();
-        let _ = known.wait_for(|known| *known != Extent::Nothing).await;
+        let mut extent = self.shared.extent.subscribe();
+        let _ = extent.wait_for(|extent| *extent != Extent::Nothing).await;
     }
 }
 
@@ -295,7 +295,7 @@ struct Shared {
     permits: Semaphore,
     /// The extent to which the Clusters are known. Clusters that were listed before a list fails
     /// stay.
-    known: watch::Sender<Extent>,
+    extent: watch::Sender<Extent>,
     leading: watch::Sender<bool>,
 }
 
@@ -328,7 +328,7 @@ impl Shared {
     }
 
     /// Stores the extent to which the Clusters are known.
-    fn set_known(&self, now: &Extent) {
+    fn set_extent(&self, now: &Extent) {
         let asked = {
             let mut asked = self.asked_early.lock();
             if *now == Extent::All {
@@ -343,10 +343,10 @@ impl Shared {
                 (self.changed)(&name);
             }
         }
-        self.known.send_if_modified(|known| {
-            let changes = known != now;
+        self.extent.send_if_modified(|extent| {
+            let changes = extent != now;
             if changes {
-                now.clone_into(known);
+                now.clone_into(extent);
             }
             changes
         });

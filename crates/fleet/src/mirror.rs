@@ -525,8 +525,12 @@ mod tests {
             let phase = phase(RevisionKind::ObjectSet, "web-2-deploy");
             let origin = Origin::of(&phase, Some(&own), &[], Reach::default());
             let read = Origin::read(&mirrored(&phase, &origin)).unwrap();
-            let known = read.revisions(12).unwrap().remove(0);
-            assert_eq!(known.has_succeeded(), expected, "{lifecycle} {condition}");
+            let revision = read.revisions(12).unwrap().remove(0);
+            assert_eq!(
+                revision.has_succeeded(),
+                expected,
+                "{lifecycle} {condition}"
+            );
         }
     }
 

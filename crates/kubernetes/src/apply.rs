@@ -119,7 +119,7 @@ impl Target {
     /// Sends a call and stores the object of its answer. Also returns the text of the answer.
     async fn execute(&self, child: &Child<'_>, call: &Call) -> (Answer, Bytes) {
         let store = self.0.informers.store(child.gvk);
-        let known = store
+        let cached_uid = store
             .as_ref()
             .and_then(|store| store.get(&child.key.namespace, &child.key.name))
             .map(|stored| stored.uid.clone());
@@ -145,7 +145,11 @@ impl Target {
             // The object that was cached before the request no longer exists: one that exists by
             // now has another UID.
             (Answer::NotFound, store, pending) => {
-                match (call.deletes.as_deref().or(known.as_deref()), store, pending) {
+                match (
+                    call.deletes.as_deref().or(cached_uid.as_deref()),
+                    store,
+                    pending,
+                ) {
                     (Some(uid), _, Some(pending)) => pending.gone(uid),
                     (Some(uid), Some(store), None) => {
                         store.read_gone(&child.key.namespace, &child.key.name, uid);
@@ -503,18 +507,18 @@ mod tests {
             resource_version: "7".to_owned(),
             owner_index: 0,
         };
-        let known = json!({"metadata": {"name": "a", "resourceVersion": "7", "uid": "u"}});
+        let object = json!({"metadata": {"name": "a", "resourceVersion": "7", "uid": "u"}});
         let release = |left| Request::Release {
             owner_uid: "o".to_owned(),
             live: live.clone(),
             left,
         };
         let writes = [
-            Request::DryRunCreate(known.clone()),
-            Request::Create(known.clone()),
-            Request::DryRunApply(known.clone()),
-            Request::Apply(known.clone()),
-            Request::HandOver(known),
+            Request::DryRunCreate(object.clone()),
+            Request::Create(object.clone()),
+            Request::DryRunApply(object.clone()),
+            Request::Apply(object.clone()),
+            Request::HandOver(object),
             release(None),
             release(Some("[]".to_owned())),
             Request::Delete(live.clone()),
@@ -559,7 +563,7 @@ mod tests {
             owner_index: 2,
         };
         let new = json!({"metadata": {"name": "a"}});
-        let known = json!({"metadata": {"name": "a", "resourceVersion": "7", "uid": "u"}});
+        let object = json!({"metadata": {"name": "a", "resourceVersion": "7", "uid": "u"}});
         let base = "?fieldManager=package-operator&fieldValidation=Ignore";
         let apply = Some(MediaType::Apply);
         check(&Request::Get, &Method::GET, "", None, "");
@@ -578,18 +582,18 @@ mod tests {
             &new.to_string(),
         );
         check(
-            &Request::Apply(known.clone()),
+            &Request::Apply(object.clone()),
             &Method::PATCH,
             &format!("{base}&force=true"),
             apply,
-            &known.to_string(),
+            &object.to_string(),
         );
         check(
-            &Request::DryRunApply(known.clone()),
+            &Request::DryRunApply(object.clone()),
             &Method::PATCH,
             &format!("{base}&force=true&dryRun=All"),
             apply,
-            &known.to_string(),
+            &object.to_string(),
         );
         check(
             &Request::Release {

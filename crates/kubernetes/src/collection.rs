@@ -43,7 +43,9 @@ impl Extent {
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
-            (known @ Self::Unavailable(_), _) | (_, known @ Self::Unavailable(_)) => known,
+            (unavailable @ Self::Unavailable(_), _) | (_, unavailable @ Self::Unavailable(_)) => {
+                unavailable
+            }
             (Self::Nothing, _) | (_, Self::Nothing) => Self::Nothing,
             (Self::All, Self::All) => Self::All,
         }

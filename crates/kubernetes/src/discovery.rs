@@ -190,14 +190,14 @@ impl Discovery {
     /// Removes all versions of a group from the cache.
     pub fn invalidate(&self, group: &str) {
         self.versions.lock().remove(group);
-        self.lookups.lock().retain(|(known, _), _| known != group);
+        self.lookups.lock().retain(|(cached, _), _| cached != group);
     }
 
     /// The versions of the group of a kind.
     async fn versions(&self, gvk: &Gvk) -> Result<Arc<[String]>, DiscoveryError> {
         let group = gvk.group.as_str();
-        let known = self.versions.lock().get(group).cloned();
-        if let Some((_, versions)) = known.filter(|(at, _)| at.elapsed() < NEGATIVE) {
+        let cached = self.versions.lock().get(group).cloned();
+        if let Some((_, versions)) = cached.filter(|(at, _)| at.elapsed() < NEGATIVE) {
             return Ok(versions);
         }
         let Ok(path) = path::group(group) else {
@@ -209,21 +209,21 @@ impl Discovery {
                 .map_err(|error| unreadable(gvk, &error))?
                 .into(),
         };
-        let mut known = self.versions.lock();
-        if known.len() >= MOST_GROUP_VERSIONS {
-            known.clear();
+        let mut cache = self.versions.lock();
+        if cache.len() >= MOST_GROUP_VERSIONS {
+            cache.clear();
         }
-        known.insert(group.to_owned(), (Instant::now(), Arc::clone(&versions)));
+        cache.insert(group.to_owned(), (Instant::now(), Arc::clone(&versions)));
         Ok(versions)
     }
 
     fn lookup(&self, gvk: &Gvk) -> Arc<Lookup> {
-        let mut known = self.lookups.lock();
+        let mut lookups = self.lookups.lock();
         let key = (gvk.group.clone(), gvk.version.clone());
-        if known.len() >= MOST_GROUP_VERSIONS && !known.contains_key(&key) {
-            known.clear();
+        if lookups.len() >= MOST_GROUP_VERSIONS && !lookups.contains_key(&key) {
+            lookups.clear();
         }
-        Arc::clone(known.entry(key).or_default())
+        Arc::clone(lookups.entry(key).or_default())
     }
 
     async fn fetch(&self, gvk: &Gvk, prefix: &str) -> Result<Arc<Kinds>, DiscoveryError> {
@@ -304,7 +304,7 @@ fn read(prefix: &str, body: &[u8]) -> Result<Kinds, serde_json::Error> {
         if item.name.contains('/') {
             continue;
         }
-        let can = |verb| item.verbs.iter().any(|known| known == verb);
+        let can = |verb| item.verbs.iter().any(|served| served == verb);
         let resource = Resource {
             prefix: prefix.to_owned(),
             watchable: can("list") && can("watch"),

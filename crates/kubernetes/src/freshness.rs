@@ -40,10 +40,10 @@ impl<K: Ord> Freshness<K> {
         self.written = Some(BTreeSet::new());
     }
 
-    /// True if an object of the list, with this version, replaces the stored version `known`.
-    pub fn listed(&self, key: &K, known: Option<u64>, version: u64) -> bool {
+    /// True if an object of the list, with this version, replaces the stored version `stored`.
+    pub fn listed(&self, key: &K, stored: Option<u64>, version: u64) -> bool {
         let was_written = (self.written.as_ref()).is_some_and(|written| written.contains(key));
-        known.is_none_or(|known| version > known || (version < known && !was_written))
+        stored.is_none_or(|stored| version > stored || (version < stored && !was_written))
     }
 
     /// Records the end of a list of this version. Returns a predicate for stored objects that the
@@ -56,10 +56,10 @@ impl<K: Ord> Freshness<K> {
     }
 
     /// True if an object that the watch reports, with this version, replaces the stored version
-    /// `known`.
-    pub fn observed(&mut self, known: Option<u64>, version: u64) -> bool {
+    /// `stored`.
+    pub fn observed(&mut self, stored: Option<u64>, version: u64) -> bool {
         self.reached(version);
-        known.is_none_or(|known| version > known)
+        stored.is_none_or(|stored| version > stored)
     }
 
     /// Records that the watch has reported all events up to a version.
@@ -67,12 +67,12 @@ impl<K: Ord> Freshness<K> {
         self.observed = self.observed.max(version);
     }
 
-    /// True if the answer to a write, with this version, replaces the stored version `known`.
+    /// True if the answer to a write, with this version, replaces the stored version `stored`.
     ///
     /// If the object is not stored, the version is compared with the newest one that the watch has
     /// reported: an object of an older version was deleted in the meantime.
-    pub fn written(&mut self, key: K, known: Option<u64>, version: u64) -> bool {
-        let is_newer = version > known.unwrap_or(self.observed);
+    pub fn written(&mut self, key: K, stored: Option<u64>, version: u64) -> bool {
+        let is_newer = version > stored.unwrap_or(self.observed);
         if let Some(written) = self.written.as_mut().filter(|_| is_newer) {
             written.insert(key);
         }

@@ -3,8 +3,16 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use jiff::Timestamp;
+use kube::core::ObjectMeta;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+
+/// True if the metadata that a server returned is that of the object with this UID, and the object
+/// is not being deleted. `None` means that the server has no object of that name.
+#[must_use]
+pub fn is_live(found: Option<&ObjectMeta>, uid: &str) -> bool {
+    found.is_some_and(|it| it.uid.as_deref() == Some(uid) && it.deletion_timestamp.is_none())
+}
 
 /// An object of any kind.
 #[derive(Debug, Deserialize)]

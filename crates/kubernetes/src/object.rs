@@ -216,8 +216,8 @@ impl ObjectParts<'_> {
 
     /// True if `is_owner` accepts the UID of one of the owners.
     pub fn has_owner(&self, is_owner: impl Fn(&str) -> bool) -> bool {
-        let known = self.each_owner(|reference| is_owner(&reference.uid).then_some(()));
-        !known.is_empty()
+        let owners = self.each_owner(|reference| is_owner(&reference.uid).then_some(()));
+        !owners.is_empty()
     }
 
     fn each_owner<T>(&self, each: impl FnMut(OwnerReference<'_>) -> Option<T>) -> Box<[T]> {

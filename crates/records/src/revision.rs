@@ -356,9 +356,9 @@ impl RecordKind for RevisionKind {
         let key = record.key.clone();
         let mut before = None;
         for name in &mut record.previous {
-            if let Some(known) = kept.get(&key.sibling(name)) {
-                *name = known.key.name.clone();
-                before = Some(known);
+            if let Some(sibling) = kept.get(&key.sibling(name)) {
+                *name = sibling.key.name.clone();
+                before = Some(sibling);
             }
         }
         let Some(before) = before else { return };

@@ -7,7 +7,10 @@ use baton_apis::{
     constants::{ANNOTATION_PAUSED_BY_PARENT, API_VERSION},
 };
 use baton_engine::operations::{add, replace};
-use baton_kubernetes::wire::MediaType::{JsonPatch, MergePatch};
+use baton_kubernetes::{
+    metadata::is_live,
+    wire::MediaType::{JsonPatch, MergePatch},
+};
 use json_patch::PatchOperation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
@@ -220,9 +223,7 @@ impl Api {
     /// If the request fails.
     pub async fn is_live<K: RecordKind>(&self, record: &Record<K>) -> Result<bool, ApiError> {
         let metadata = self.metadata(&record.key.path()?).await?;
-        Ok(metadata.is_some_and(|it| {
-            it.uid.as_deref() == Some(&*record.uid) && it.deletion_timestamp.is_none()
-        }))
+        Ok(is_live(metadata.as_ref(), &record.uid))
     }
 
     /// The metadata of the object at a path; `None` if there is none.

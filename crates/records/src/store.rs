@@ -106,9 +106,9 @@ impl<K: RecordKind> Store<K> {
     pub fn observe_listed(&self, record: Record<K>) -> bool {
         let change = {
             let mut inner = self.inner.write();
-            let known = inner.version(&record.key);
+            let cached = inner.version(&record.key);
             let freshness = inner.freshness(record.key.kind);
-            let replaces = freshness.listed(&record.key, known, record.resource_version);
+            let replaces = freshness.listed(&record.key, cached, record.resource_version);
             inner.apply(record, replaces)
         };
         self.emit(change, None)
@@ -118,9 +118,9 @@ impl<K: RecordKind> Store<K> {
     pub fn observe(&self, record: Record<K>) -> bool {
         let change = {
             let mut inner = self.inner.write();
-            let known = inner.version(&record.key);
+            let cached = inner.version(&record.key);
             let freshness = inner.freshness(record.key.kind);
-            let replaces = freshness.observed(known, record.resource_version);
+            let replaces = freshness.observed(cached, record.resource_version);
             inner.apply(record, replaces)
         };
         self.emit(change, None)
@@ -139,8 +139,8 @@ impl<K: RecordKind> Store<K> {
     pub fn updated(&self, record: Record<K>, writer: &'static str) {
         let change = {
             let mut inner = self.inner.write();
-            let known = inner.records.get(&record.key);
-            let is_same = known.is_some_and(|known| known.uid == record.uid);
+            let cached = inner.records.get(&record.key);
+            let is_same = cached.is_some_and(|cached| cached.uid == record.uid);
             is_same.then(|| inner.written(record)).flatten()
         };
         self.emit(change, Some(writer));
@@ -150,9 +150,9 @@ impl<K: RecordKind> Store<K> {
     pub fn fill(&self, record: Record<K>) {
         let change = {
             let mut inner = self.inner.write();
-            let known = inner.records.get(&record.key).cloned();
-            let old = known.filter(|known| {
-                !known.has_content() && known.resource_version == record.resource_version
+            let cached = inner.records.get(&record.key).cloned();
+            let old = cached.filter(|cached| {
+                !cached.has_content() && cached.resource_version == record.resource_version
             });
             old.map(|old| Change {
                 old: Some(old),
@@ -166,8 +166,8 @@ impl<K: RecordKind> Store<K> {
     /// Drops the content of an object, until [`Store::fill`] adds it again. Nothing is emitted.
     pub fn drop_content(&self, key: &Key<K>) {
         let mut inner = self.inner.write();
-        if let Some(known) = inner.records.get(key).filter(|known| known.has_content()) {
-            let bare = Record::clone(known).without_content();
+        if let Some(cached) = inner.records.get(key).filter(|cached| cached.has_content()) {
+            let bare = Record::clone(cached).without_content();
             inner.put(bare);
         }
     }
@@ -184,8 +184,8 @@ impl<K: RecordKind> Store<K> {
         status: &K::Status,
     ) -> Result<bool, serde_json::Error> {
         let mut inner = self.inner.write();
-        let known = inner.records.get(key).filter(|known| &*known.uid == uid);
-        let Some(mut record) = known.map(|known| Record::clone(known)) else {
+        let cached = inner.records.get(key).filter(|cached| &*cached.uid == uid);
+        let Some(mut record) = cached.map(|cached| Record::clone(cached)) else {
             return Ok(false);
         };
         record.set_status(status)?;
@@ -289,15 +289,15 @@ impl<K: RecordKind> Inner<K> {
     }
 
     fn version(&self, key: &Key<K>) -> Option<u64> {
-        let known = self.records.get(key)?;
-        Some(known.resource_version)
+        let cached = self.records.get(key)?;
+        Some(cached.resource_version)
     }
 
     /// Applies the answer to a write, if it is newer than the stored record.
     fn written(&mut self, record: Record<K>) -> Option<Change<K>> {
-        let known = self.version(&record.key);
+        let cached = self.version(&record.key);
         let freshness = self.freshness(record.key.kind);
-        let replaces = freshness.written(record.key.clone(), known, record.resource_version);
+        let replaces = freshness.written(record.key.clone(), cached, record.resource_version);
         self.apply(record, replaces)
     }
 

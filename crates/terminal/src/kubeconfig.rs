@@ -59,7 +59,7 @@ pub enum ConfigError {
     },
     /// The context does not exist.
     #[error(
-        "the kubeconfig {origin} has no context {context:?}; choose one of {known:?} with --context"
+        "the kubeconfig {origin} has no context {context:?}; choose one of {contexts:?} with --context"
     )]
     UnknownContext {
         /// The kubeconfig that was searched.
@@ -67,17 +67,17 @@ pub enum ConfigError {
         /// The requested context.
         context: String,
         /// The contexts of the kubeconfig.
-        known: Vec<String>,
+        contexts: Vec<String>,
     },
     /// No context was chosen.
     #[error(
-        "the kubeconfig {origin} has no current context; choose one of {known:?} with --context"
+        "the kubeconfig {origin} has no current context; choose one of {contexts:?} with --context"
     )]
     NoContext {
         /// The kubeconfig that was searched.
         origin: String,
         /// The contexts of the kubeconfig.
-        known: Vec<String>,
+        contexts: Vec<String>,
     },
     /// The context cannot be used.
     #[error(
@@ -225,7 +225,7 @@ async fn load_files(
         .map(|path| path.display().to_string())
         .collect::<Vec<_>>()
         .join(":");
-    let known: Vec<String> = merged
+    let contexts: Vec<String> = merged
         .contexts
         .iter()
         .map(|context| context.name.clone())
@@ -235,13 +235,13 @@ async fn load_files(
         .as_deref()
         .filter(|name| !name.is_empty());
     let Some(context) = context.or(current).map(str::to_owned) else {
-        return Err(ConfigError::NoContext { origin, known });
+        return Err(ConfigError::NoContext { origin, contexts });
     };
-    if !known.contains(&context) {
+    if !contexts.contains(&context) {
         return Err(ConfigError::UnknownContext {
             origin,
             context,
-            known,
+            contexts,
         });
     }
     let options = KubeConfigOptions {

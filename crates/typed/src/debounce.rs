@@ -66,11 +66,11 @@ impl<K: Clone + Eq + Hash> Debounced<K> {
             since: now,
             content_hash: content_hash.cloned(),
         };
-        let known = entries.entry(key.clone()).or_insert_with(|| entry.clone());
-        if known.uid != *uid {
-            *known = entry;
+        let current = entries.entry(key.clone()).or_insert_with(|| entry.clone());
+        if current.uid != *uid {
+            *current = entry;
         }
-        let waited = now - known.since;
+        let waited = now - current.since;
         let left = most.checked_sub(waited)?;
         // Bounded, so that the end of a load is observed before the time has doubled.
         (!left.is_zero()).then(|| left.min(waited.max(IDLE)))

@@ -1,7 +1,7 @@
 //! Requests about typed objects of one cluster.
 
 use baton_apis::constants::FIELD_MANAGER;
-
+use baton_kubernetes::metadata::is_live;
 use kube::{
     Api, Client, Resource,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
@@ -106,9 +106,9 @@ impl Requests {
     pub async fn is_live<K: Namespaced>(&self, observed: &K) -> Result<bool, kube::Error> {
         let api = self.api(observed);
         let found = api.get_metadata_opt(name(observed)).await?;
-        Ok(found.is_some_and(|it| {
-            it.metadata.uid == observed.meta().uid && it.metadata.deletion_timestamp.is_none()
-        }))
+        let found = found.as_ref().map(|it| &it.metadata);
+        let uid = observed.meta().uid.as_deref().unwrap_or_default();
+        Ok(is_live(found, uid))
     }
 
     /// Lists the objects of a namespace that a label selects, from the server.

@@ -55,7 +55,7 @@ pub struct Store<K> {
     /// Emits when the set of objects becomes unknown, or is unknown for another reason.
     pub lost: Source<()>,
     table: RwLock<Table<K>>,
-    known: watch::Sender<Extent>,
+    extent: watch::Sender<Extent>,
     /// Removes the parts of an object that are not read.
     trim: fn(&mut K),
 }
@@ -85,7 +85,7 @@ impl<K: Kind> Store<K> {
                 fold: Fold::new(Unserved::Unknown),
                 freshness: Freshness::default(),
             }),
-            known: watch::Sender::default(),
+            extent: watch::Sender::default(),
             trim,
         }
     }
@@ -145,20 +145,20 @@ impl<K: Kind> Store<K> {
     /// Resolves when all objects were listed once, or the list has failed.
     pub async fn listed(&self) {
         // The sender exists as long as `self`.
-        let mut known = self.known.subscribe();
-        let _ = known.wait_for(|known| *known != Extent::Nothing).await;
+        let mut extent = self.extent.subscribe();
+        let _ = extent.wait_for(|extent| *extent != Extent::Nothing).await;
     }
 
     /// Resolves when all objects were listed once.
     pub async fn completed(&self) {
         // The sender exists as long as `self`.
-        let mut known = self.known.subscribe();
-        let _ = known.wait_for(|known| *known == Extent::All).await;
+        let mut extent = self.extent.subscribe();
+        let _ = extent.wait_for(|extent| *extent == Extent::All).await;
     }
 
     /// True if the objects were listed, so that an object that is missing here does not exist.
     pub fn is_complete(&self) -> bool {
-        *self.known.borrow() == Extent::All
+        *self.extent.borrow() == Extent::All
     }
 
     /// True if all objects were listed once, even if they are unknown now.
@@ -168,18 +168,18 @@ impl<K: Kind> Store<K> {
 
     /// The extent to which the objects are known. Its cause names the kind.
     pub fn extent(&self) -> Extent {
-        match &*self.known.borrow() {
+        match &*self.extent.borrow() {
             Extent::Unavailable(cause) => {
                 Extent::Unavailable(format!("{}s cannot be listed: {cause}", self.kind).into())
             }
-            known => known.clone(),
+            extent => extent.clone(),
         }
     }
 
     /// The reason that the objects cannot be listed; empty if they can, or that is unknown.
     pub fn cause(&self) -> Arc<str> {
-        let known = self.known.borrow();
-        known.failure().unwrap_or_default().into()
+        let extent = self.extent.borrow();
+        extent.failure().unwrap_or_default().into()
     }
 
     /// The object with this name.
@@ -221,8 +221,8 @@ impl<K: Kind> Store<K> {
     pub fn written(&self, object: K) {
         let (key, version) = (key(&object), version(&object));
         let mut table = self.table.write();
-        let known = table.version(&key);
-        if !table.freshness.written(key.clone(), known, version) {
+        let cached = table.version(&key);
+        if !table.freshness.written(key.clone(), cached, version) {
             return;
         }
         let change = table.insert(key, self.trim(object));
@@ -280,18 +280,18 @@ impl<K: Kind> Store<K> {
             Step::Nothing => Vec::new(),
         };
         drop(table);
-        self.set_known(extent);
+        self.set_extent(extent);
         for change in changes {
             self.changes.emit(&change);
         }
     }
 
     /// Stores the extent to which the objects are known.
-    fn set_known(&self, now: Extent) {
+    fn set_extent(&self, now: Extent) {
         let is_lost = now.failure().is_some();
-        let is_news = self.known.send_if_modified(|known| {
-            let changes = *known != now;
-            *known = now;
+        let is_news = self.extent.send_if_modified(|extent| {
+            let changes = *extent != now;
+            *extent = now;
             changes
         });
         if is_news && is_lost {
@@ -332,7 +332,7 @@ impl<K: Kind> Store<K> {
 
 impl<K: Kind> Table<K> {
     fn version(&self, key: &NamespacedName) -> Option<u64> {
-        self.objects.get(key).map(|known| version(&**known))
+        self.objects.get(key).map(|cached| version(&**cached))
     }
 
     fn insert(&mut self, key: NamespacedName, object: K) -> Change<K> {
@@ -344,11 +344,11 @@ impl<K: Kind> Table<K> {
 
     /// True if the state that a watch or a list reports replaces the stored one.
     fn replaces(&mut self, key: &NamespacedName, version: u64, is_listed: bool) -> bool {
-        let known = self.version(key);
+        let cached = self.version(key);
         if is_listed {
-            self.freshness.listed(key, known, version)
+            self.freshness.listed(key, cached, version)
         } else {
-            self.freshness.observed(known, version)
+            self.freshness.observed(cached, version)
         }
     }
 

@@ -142,17 +142,17 @@ impl Question for ChildrenOf<'_> {
 
     fn answer(&self, lists: &Lists) -> Result<Children, NoAnswer> {
         let mut children = Children::default();
-        let mut known = Vec::new();
+        let mut readable = Vec::new();
         let collections = collections(self.place, self.wanted, self.detail);
         let served = collections.iter().map(|it| lists.served(&it.gvk));
         for (collection, served) in collections.iter().zip(join_all(served)?) {
             match served {
-                Ok(served) => known.push((collection, served)),
+                Ok(served) => readable.push((collection, served)),
                 Err(why) => children.insert_unreadable(&collection.gvk, why.clone()),
             }
         }
         for step in [Collection::managed, Collection::others] {
-            let requests = known.iter().flat_map(|(collection, served)| {
+            let requests = readable.iter().flat_map(|(collection, served)| {
                 let requests = step(collection, served, &children).into_iter();
                 requests.map(|request| Ok((&collection.gvk, lists.optional(&request)?)))
             });

@@ -122,8 +122,8 @@ impl Delegates {
     /// The revision of a chain with an `ObjectSetPhase` of this UID. If the `ObjectSetPhase` was
     /// not read, the status of the revisions decides.
     pub fn revision_of<'a>(&self, uid: &str, chain: &'a Chain) -> Option<&'a Revision> {
-        let known = self.delegates.values().find(|delegate| delegate.uid == uid);
-        let controller = known.and_then(|delegate| delegate.controller.as_deref());
+        let owner = self.delegates.values().find(|delegate| delegate.uid == uid);
+        let controller = owner.and_then(|delegate| delegate.controller.as_deref());
         let of_status = |revision: &&Revision| {
             let mut phases = revision.status.remote_phases.iter();
             phases.any(|phase| phase.uid == uid)

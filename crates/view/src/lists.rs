@@ -271,8 +271,8 @@ impl Lists {
     /// If the list was not read yet.
     pub fn ask(&self, request: &ListRequest, need: Necessity) -> Result<&List, NoAnswer> {
         let lists = &mut self.to_read.borrow_mut().lists;
-        let known = lists.entry(request.clone()).or_insert(need);
-        *known = need.max(*known);
+        let strongest = lists.entry(request.clone()).or_insert(need);
+        *strongest = need.max(*strongest);
         self.get(request).ok_or(NoAnswer::Unread)
     }
 
@@ -532,8 +532,8 @@ mod tests {
         let gvk = Gvk::new("v1", "Widget");
         lists.insert_served(gvk.clone(), Err(Unserved::Absent));
         lists.forget_absent(&slices[..2]);
-        let known: Vec<bool> = slices.iter().map(|it| lists.get(it).is_some()).collect();
-        assert_eq!(known, [true, false, true]);
+        let are_listed: Vec<bool> = slices.iter().map(|it| lists.get(it).is_some()).collect();
+        assert_eq!(are_listed, [true, false, true]);
         assert!(lists.served(&gvk).is_err() && lists.take_requests().kinds.contains(&gvk));
     }
 }

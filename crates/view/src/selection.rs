@@ -77,7 +77,7 @@ impl Selection {
                         ..chain
                     };
                     let id = |chain: &Chain| Some((chain.revision_kind()?, chain.target()?));
-                    if !selected.chains.iter().any(|known| id(known) == id(&chain)) {
+                    if !selected.chains.iter().any(|other| id(other) == id(&chain)) {
                         selected.chains.push(chain);
                     }
                 }

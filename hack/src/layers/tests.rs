@@ -7,11 +7,11 @@ const TEST_LAYERS: &[&[&str]] = &[
     &["src/main"],
 ];
 
-fn found(files: &[(&str, &str)], known: &[(&str, &str, &str)]) -> Vec<String> {
+fn found(files: &[(&str, &str)], exceptions: &[(&str, &str, &str)]) -> Vec<String> {
     let sources = files
         .iter()
         .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
-    violations(&sources.collect(), TEST_LAYERS, known)
+    violations(&sources.collect(), TEST_LAYERS, exceptions)
 }
 
 #[test]

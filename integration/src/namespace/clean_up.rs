@@ -54,11 +54,6 @@ impl Drop for TestNamespace {
 impl TestNamespace {
     /// Deletes all objects of the test.
     async fn clean_up(&self, cluster: &Cluster) {
-        let like = |api_version: &str, kind: &str, metadata: Value| {
-            let kind = json!(kind);
-            json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata })
-        };
-        let group = "package-operator.run/v1alpha1";
         let labels = format!("{LABEL_TEST}={}", self.name);
         // Garbage collection deletes the revisions of a deployment. A revision that is deleted
         // before its deployment is created again.
@@ -67,9 +62,10 @@ impl TestNamespace {
             "ClusterObjectSet",
             "ClusterObjectSetPhase",
         ] {
-            for found in cluster.list(&like(group, kind, json!({})), &labels).await {
+            let of_kind = |metadata| of_kind("package-operator.run/v1alpha1", kind, metadata);
+            for found in cluster.list(&of_kind(json!({})), &labels).await {
                 let name = json!({ "name": found["metadata"]["name"] });
-                cluster.delete(&like(group, kind, name), "Background").await;
+                cluster.delete(&of_kind(name), "Background").await;
             }
         }
         let elsewhere = self.elsewhere.lock().unwrap().clone();
@@ -77,10 +73,8 @@ impl TestNamespace {
             cluster.delete(&object, "Background").await;
         }
         self.empty(cluster).await;
-        let name = json!({ "name": self.name });
-        cluster
-            .delete(&like("v1", "Namespace", name), "Background")
-            .await;
+        let namespace = of_kind("v1", "Namespace", json!({ "name": self.name }));
+        cluster.delete(&namespace, "Background").await;
         self.unblock_all(cluster).await;
     }
 
@@ -91,22 +85,19 @@ impl TestNamespace {
     /// them while an object with a finalizer is left. These were most requests of a test run.
     async fn empty(&self, cluster: &Cluster) {
         let options = json!({ "propagationPolicy": "Background" });
-        let asked = Instant::now();
+        let start = Instant::now();
         loop {
             let mut is_empty = true;
             for (group, kind) in OWNERS {
-                let like = json!({
-                    "apiVersion": format!("{group}/v1alpha1"), "kind": kind,
-                    "metadata": { "namespace": self.name },
-                });
-                let url = collection(&like);
+                let namespace = json!({ "namespace": self.name });
+                let url = collection(&of_kind(&format!("{group}/v1alpha1"), kind, namespace));
                 let deleted = cluster.send(Method::DELETE, &url, "application/json", &options);
                 // A control plane that does not serve the kind has none of its objects.
                 if let Ok(list) = deleted.await {
                     is_empty &= list["items"].as_array().is_none_or(Vec::is_empty);
                 }
             }
-            if is_empty || asked.elapsed() > EMPTYING {
+            if is_empty || start.elapsed() > EMPTYING {
                 return;
             }
             sleep(INTERVAL * 5).await;
@@ -116,14 +107,12 @@ impl TestNamespace {
     /// Removes the blocking finalizer from all objects. Objects that are not being deleted yet are
     /// skipped, because their revision would add the finalizer again.
     async fn unblock_all(&self, cluster: &Cluster) {
-        let mut object = json!({
-            "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "namespace": self.name },
-        });
-        let asked = Instant::now();
+        let mut object = of_kind("v1", "ConfigMap", json!({ "namespace": self.name }));
+        let start = Instant::now();
         loop {
             let mut found = cluster.list(&object, "").await;
             found.retain(|found| found["metadata"]["finalizers"] == json!([BLOCKING_FINALIZER]));
-            if found.is_empty() || asked.elapsed() > TIMEOUT {
+            if found.is_empty() || start.elapsed() > TIMEOUT {
                 return;
             }
             found.retain(|found| !found["metadata"]["deletionTimestamp"].is_null());
@@ -136,4 +125,11 @@ impl TestNamespace {
             sleep(INTERVAL).await;
         }
     }
+}
+
+/// An object with nothing but its kind and metadata, for requests about the kind or the object.
+fn of_kind(api_version: &str, kind: &str, metadata: Value) -> Value {
+    let mut object = json!({ "apiVersion": api_version, "kind": kind });
+    object["metadata"] = metadata;
+    object
 }

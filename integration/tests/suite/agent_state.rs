@@ -53,7 +53,7 @@ async fn a_damaged_state_is_reported_and_nothing_is_lost() {
     pulled.ns.reaches("v1", &wanted).await;
     let mut before = pulled.live(&settings()).await;
     for damage in Damage::ALL {
-        let known = warnings(&pulled);
+        let warnings_before = warnings(&pulled);
         pulled.agent.stop();
         damage.apply_to(&pulled.agent.state());
         let damaged = std::fs::read(pulled.agent.state()).unwrap();
@@ -61,7 +61,7 @@ async fn a_damaged_state_is_reported_and_nothing_is_lost() {
         pulled
             .ns
             .eventually("the damage to be reported", async || {
-                warnings(&pulled) > known
+                warnings(&pulled) > warnings_before
             })
             .await;
         pulled
@@ -77,14 +77,14 @@ async fn a_damaged_state_is_reported_and_nothing_is_lost() {
         // The state is written again although nothing has changed, so the next start reports no
         // damage.
         is_replaced(&pulled, &damaged).await;
-        let known = warnings(&pulled);
+        let warnings_before = warnings(&pulled);
         pulled.agent.kill();
         pulled.agent.start();
         pulled
             .ns
             .eventually("the agent to be ready", async || pulled.agent.is_ready())
             .await;
-        assert_eq!(warnings(&pulled), known, "{damage:?}");
+        assert_eq!(warnings(&pulled), warnings_before, "{damage:?}");
         assert_eq!(pulled.live(&settings()).await, before, "{damage:?}");
     }
 }
@@ -100,12 +100,12 @@ async fn a_damaged_state_without_the_hub_changes_nothing() {
         damage.apply_to(&pulled.agent.state());
         let drift = json!({ "data": { "k": "drifted" } });
         let drifted = pulled.merge(&settings(), &drift).await;
-        let known = warnings(&pulled);
+        let warnings_before = warnings(&pulled);
         pulled.agent.start();
         pulled
             .ns
             .eventually("the damage to be reported", async || {
-                warnings(&pulled) > known
+                warnings(&pulled) > warnings_before
             })
             .await;
         let untouched = async || pulled.live(&settings()).await == drifted;
@@ -149,12 +149,12 @@ async fn the_state_of_another_cluster_is_not_used() {
     std::fs::copy(theirs.state(), pulled.agent.state()).unwrap();
     let drift = json!({ "data": { "k": "drifted" } });
     let drifted = pulled.merge(&foreign, &drift).await;
-    let known = warnings(&pulled);
+    let warnings_before = warnings(&pulled);
     pulled.agent.start();
     pulled
         .ns
         .eventually("the mistake to be reported", async || {
-            warnings(&pulled) > known
+            warnings(&pulled) > warnings_before
         })
         .await;
     let untouched = async || pulled.live(&foreign).await == drifted;

@@ -52,17 +52,17 @@ async fn edit_ten_times(ns: &TestNamespace, name: &str) {
     assert_eq!(live["data"]["version"], "10");
     assert_eq!(uid(&live), uid(&before));
 
-    let mut known = vec![web.set(1).await.name().to_owned()];
+    let mut names = vec![web.set(1).await.name().to_owned()];
     for event in sets.so_far().await.events {
         if event.change == Change::Added {
             let set = Revision { json: event.object };
-            let number = i64::try_from(known.len()).unwrap() + 1;
+            let number = i64::try_from(names.len()).unwrap() + 1;
             assert_eq!(set.number(), Some(number), "{:#}", set.json);
-            assert_eq!(previous(&set), known);
-            known.push(set.name().to_owned());
+            assert_eq!(previous(&set), names);
+            names.push(set.name().to_owned());
         }
     }
-    let newest = i64::try_from(known.len()).unwrap();
+    let newest = i64::try_from(names.len()).unwrap();
     for number in 1..newest {
         let archived = [Is("Archived", "True"), Controls(&[])];
         web.set_reaches(number, &archived).await;

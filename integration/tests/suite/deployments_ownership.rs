@@ -2,7 +2,7 @@
 
 use baton_integration::endpoint::Endpoint;
 use baton_integration::exclusive::Exclusive;
-use baton_integration::faults::{Answer, Faults, Gate, ObservedRequest, On, Verb, WatchEnd};
+use baton_integration::faults::{Faults, Gate, ObservedRequest, Verb};
 use baton_integration::prelude::*;
 use baton_integration::set::SetBuilder;
 
@@ -147,44 +147,71 @@ async fn orphaned_revisions_are_adopted(scope: Scope) {
     assert_eq!(live["data"], json!({ "k": "1" }));
 }
 
+/// A deployment whose manager does not get the events of one watch until the gate opens.
+struct WithHeldWatch<'a> {
+    ns: &'a TestNamespace,
+    faults: &'a Faults,
+    gate: Gate,
+    web: TestDeployment<'a>,
+    /// The revisions of the deployment before.
+    before: Vec<Revision>,
+}
+
+impl WithHeldWatch<'_> {
+    /// Creates a deployment, and calls `test` when the watch of `path` is held.
+    async fn run(path: &str, test: impl AsyncFnOnce(WithHeldWatch<'_>)) {
+        let mut bed = Exclusive::acquire().await;
+        let ns = bed.namespace(Scope::Namespaced).await;
+        let faults = Faults::start(&Endpoint::of_bed(bed.cluster().kubeconfig())).await;
+        let manager = bed.manager_through(&faults, &[]).await;
+        let web = Self::create(&ns).await;
+        web.concluded().await;
+        let before = web.sets().await;
+        ns.until_owners_are_observed().await;
+        let gate = Gate::default();
+        faults.hold_watch(path, &gate).await;
+        test(WithHeldWatch {
+            ns: &ns,
+            faults: &faults,
+            gate,
+            web,
+            before,
+        })
+        .await;
+        drop(manager);
+    }
+
+    async fn create(ns: &TestNamespace) -> TestDeployment<'_> {
+        let content = ns.content().phase("a", [configmap("cm").data("k", "1")]);
+        ns.deployment("web").content(content).create().await
+    }
+}
+
 /// A deployment is deleted without its revisions and created again, and the manager observes the
 /// second deployment before the changes of the revisions: their watches are independent of each
 /// other.
 #[tokio::test]
 async fn revisions_are_adopted_before_their_orphaning_is_observed() {
-    let mut bed = Exclusive::acquire().await;
-    let ns = bed.namespace(Scope::Namespaced).await;
-    let faults = Faults::start(&Endpoint::of_bed(bed.cluster().kubeconfig())).await;
-    let manager = bed.manager_through(&faults, &[]).await;
-    let content = || ns.content().phase("a", [configmap("cm").data("k", "1")]);
-    let web = ns.deployment("web").content(content()).create().await;
-    web.concluded().await;
-    let before = web.sets().await;
-    ns.until_owners_are_observed().await;
-
-    let gate = Gate::default();
-    let watches = On::verb(Verb::Watch).path("/objectsets$");
-    let held = faults.inject(watches, Answer::Held(gate.clone()));
-    faults.end_watches("/objectsets$", WatchEnd::Close);
-    held.used(1).await;
-    web.delete("Orphan").await;
-    web.gone().await;
-    let earlier = faults.requests().len();
-    ns.deployment("web").content(content()).create().await;
-    let is_write = |seen: &&ObservedRequest| seen.is_write() && seen.path.contains("/objectsets");
-    let seen = faults
-        .until("a revision to be adopted or made", |seen| {
-            seen[earlier..].iter().any(|seen| is_write(&seen))
-        })
-        .await;
-    let first = seen[earlier..].iter().find(is_write);
-    assert_eq!(first.map(|seen| seen.verb), Some(Verb::Patch), "{first:?}");
-    gate.open();
-    let reported = web.concluded().await;
-    assert_eq!(reported.json["status"]["collisionCount"], Value::Null);
-    let after = web.sets().await;
-    assert_eq!(uids(&after), uids(&before));
-    drop(manager);
+    WithHeldWatch::run("/objectsets$", async |held| {
+        let (faults, web) = (held.faults, &held.web);
+        web.delete("Orphan").await;
+        web.gone().await;
+        let earlier = faults.requests().len();
+        WithHeldWatch::create(held.ns).await;
+        let is_write = |it: &&ObservedRequest| it.is_write() && it.path.contains("/objectsets");
+        let requests = faults
+            .until("a revision to be adopted or made", |requests| {
+                requests[earlier..].iter().any(|it| is_write(&it))
+            })
+            .await;
+        let first = requests[earlier..].iter().find(is_write);
+        assert_eq!(first.map(|it| it.verb), Some(Verb::Patch), "{first:?}");
+        held.gate.open();
+        let reported = web.concluded().await;
+        assert_eq!(reported.json["status"]["collisionCount"], Value::Null);
+        assert_eq!(uids(&web.sets().await), uids(&held.before));
+    })
+    .await;
 }
 
 /// A deployment is deleted without its revisions, and the manager observes the changes of the
@@ -192,43 +219,31 @@ async fn revisions_are_adopted_before_their_orphaning_is_observed() {
 /// back to this deployment.
 #[tokio::test]
 async fn a_deleted_deployment_adopts_no_revisions() {
-    let mut bed = Exclusive::acquire().await;
-    let ns = bed.namespace(Scope::Namespaced).await;
-    let faults = Faults::start(&Endpoint::of_bed(bed.cluster().kubeconfig())).await;
-    let manager = bed.manager_through(&faults, &[]).await;
-    let content = || ns.content().phase("a", [configmap("cm").data("k", "1")]);
-    let web = ns.deployment("web").content(content()).create().await;
-    web.concluded().await;
-    let before = web.sets().await;
-    ns.until_owners_are_observed().await;
+    WithHeldWatch::run("/objectdeployments$", async |held| {
+        let (ns, faults, web) = (held.ns, held.faults, &held.web);
+        let earlier = faults.requests().len();
+        web.delete("Orphan").await;
+        web.gone().await;
+        let is_get = |it: &ObservedRequest| {
+            let paths = ["/objectdeployments/web", "/objectsets/web-"];
+            it.verb == Verb::Get && paths.iter().any(|path| it.path.contains(path))
+        };
+        faults
+            .until("the orphaned revision to be examined", |requests| {
+                requests[earlier..].iter().any(is_get)
+            })
+            .await;
+        ns.until_owners_are_observed().await;
+        let left = web.sets().await;
+        assert_eq!(uids(&left), uids(&held.before), "{left:#?}");
+        assert!(left.iter().all(|set| owners(&set.json).is_empty()));
 
-    let gate = Gate::default();
-    let watches = On::verb(Verb::Watch).path("/objectdeployments$");
-    let held = faults.inject(watches, Answer::Held(gate.clone()));
-    faults.end_watches("/objectdeployments$", WatchEnd::Close);
-    held.used(1).await;
-    let earlier = faults.requests().len();
-    web.delete("Orphan").await;
-    web.gone().await;
-    let is_get = |seen: &ObservedRequest| {
-        let paths = ["/objectdeployments/web", "/objectsets/web-"];
-        seen.verb == Verb::Get && paths.iter().any(|path| seen.path.contains(path))
-    };
-    faults
-        .until("the orphaned revision to be examined", |seen| {
-            seen[earlier..].iter().any(is_get)
-        })
-        .await;
-    ns.until_owners_are_observed().await;
-    let left = web.sets().await;
-    assert_eq!(uids(&left), uids(&before), "{left:#?}");
-    assert!(left.iter().all(|set| owners(&set.json).is_empty()));
-
-    gate.open();
-    ns.deployment("web").content(content()).create().await;
-    web.concluded().await;
-    assert_eq!(uids(&web.sets().await), uids(&before));
-    drop(manager);
+        held.gate.open();
+        WithHeldWatch::create(ns).await;
+        web.concluded().await;
+        assert_eq!(uids(&web.sets().await), uids(&held.before));
+    })
+    .await;
 }
 
 fn uids(sets: &[Revision]) -> Vec<String> {

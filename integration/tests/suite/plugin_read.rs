@@ -519,7 +519,7 @@ async fn empty_lists_are_reported_as_by_kubectl() {
         (0, String::new(), place)
     );
     let gone = ns.plugin(&["wait", "od/web", "--for=deleted"]).success();
-    assert_eq!(gone, "od/web is deleted\n");
+    assert_eq!(gone, "od/web does not exist\n");
 }
 
 #[tokio::test]
@@ -539,10 +539,9 @@ async fn deletions_are_waited_for() {
     assert_eq!(ran.code, 1, "{ran:?}");
     let finalizers = "waits for its finalizers: package-operator.run/cached";
     assert!(ran.stderr.contains(finalizers), "{ran:?}");
-    let waiting = ns.plugin_command(&["wait", "os/v1", "--for=deleted"]);
-    let waiting = std::thread::spawn(move || { waiting }.output().unwrap());
+    let waiting = ns.plugin_waiting(&["wait", "os/v1", "--for=deleted"]);
     ns.unblock(&object).await;
-    let output = waiting.join().unwrap();
+    let output = waiting.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(output.stdout, b"os/v1 is deleted\n");
 }

@@ -474,10 +474,12 @@ async fn a_rollout_over_sites_is_waited_for() {
         refused.contains("--for archived is for deployments"),
         "{refused}"
     );
-    let waiting = started(&["wait", "sitedeploy/shop", "--for=deleted"]);
+    let waiting = ns.plugin_waiting(&["wait", "sitedeploy/shop", "--for=deleted"]);
     assert!(ns.cluster().delete(&object, "Background").await);
     let output = waiting.wait_with_output().unwrap();
     assert_eq!(output.stdout, b"sitedeploy/shop is deleted\n");
+    let gone = ns.plugin(&["wait", "sitedeploy/shop", "--for=deleted"]);
+    assert_eq!(gone.success(), "sitedeploy/shop does not exist\n");
 }
 
 /// Clusters are cluster-scoped, so tenants may not be able to read them.

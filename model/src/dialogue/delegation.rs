@@ -23,8 +23,8 @@ impl Dialogues {
         said: PhaseAnswer,
         view: View,
     ) -> (TalkId, Option<Alarm>) {
-        if let Some(known) = self.phase_answers.get(&(id, said, view)) {
-            return *known;
+        if let Some(cached) = self.phase_answers.get(&(id, said, view)) {
+            return *cached;
         }
         let talk = self.dialogue(id);
         let (prepared, mut progress) = (talk.prepared, talk.progress.clone());

@@ -38,8 +38,8 @@ impl Prepared {
 impl Dialogues {
     /// The prepared input of a case, created once.
     pub(super) fn prepare(&mut self, case: Case) -> &'static Prepared {
-        if let Some(known) = self.prepared.get(&case) {
-            return known;
+        if let Some(cached) = self.prepared.get(&case) {
+            return cached;
         }
         let Case {
             actor: set,

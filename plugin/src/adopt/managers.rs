@@ -57,13 +57,13 @@ pub(crate) fn former(live: &Value, asked: &[String], has_record: bool) -> Vec<St
 /// The managers that own fields of an object and are not standard ones, so that an annotation has
 /// to name them.
 pub(crate) fn to_name<'m>(live: &Value, former: &'m [String]) -> impl Iterator<Item = &'m String> {
-    let known: BTreeSet<String> = entries(live)
+    let managers: BTreeSet<String> = entries(live)
         .iter()
         .map(|entry| text(entry, "manager").to_owned())
         .collect();
     former
         .iter()
-        .filter(move |name| known.contains(*name) && !FORMER_FIELD_MANAGERS.contains(&&***name))
+        .filter(move |name| managers.contains(*name) && !FORMER_FIELD_MANAGERS.contains(&&***name))
 }
 
 /// True if only Kubernetes itself has written an object: it was created for another object.
@@ -138,8 +138,8 @@ mod tests {
             let former = former(&live, &["mine".to_owned(), "absent".to_owned()], has_record);
             let named: Vec<_> = to_name(&live, &former).collect();
             assert_eq!(named, expected, "{entries:?}");
-            for known in FORMER_FIELD_MANAGERS {
-                assert!(former.iter().any(|name| name == known));
+            for manager in FORMER_FIELD_MANAGERS {
+                assert!(former.iter().any(|name| name == manager));
             }
         }
     }

@@ -44,7 +44,7 @@ pub(crate) async fn forecast(cluster: &Cluster, object: &Value) -> Result<Vec<Se
     let first = check_apply(&cluster, object, &path, first).await?;
     let mut sections = vec![first];
     sections.extend(environment(change.before, &change.after));
-    if let (Some(observed), Some((from, to))) = (&observed, &change.known)
+    if let (Some(observed), Some((from, to))) = (&observed, &change.rendered)
         && let (Some(from), Some(to)) = (observed.release(from), observed.release(to))
     {
         let rendered = rendered(&cluster, &[from, to]).await;
@@ -108,7 +108,7 @@ mod tests {
         wanted.spec.revision_history_limit = Some(3);
         let change = Change::of(Some(&observed), &wanted);
         assert_eq!(
-            change.known,
+            change.rendered,
             Some(("shop-new-0".to_owned(), "shop-old-0".to_owned()))
         );
         insta::assert_snapshot!(notes(&change).join("\n"));

@@ -158,8 +158,8 @@ impl Watches {
         let Some(watch) = self.watched.get_mut(request) else {
             return false;
         };
-        let known = self.lists.get_mut(request);
-        match (change, known) {
+        let list = self.lists.get_mut(request);
+        match (change, list) {
             (Change::Seen(Event::Init), _) => {
                 watch.listing = List::default();
                 return false;

@@ -34,7 +34,7 @@ pub(crate) struct PauseArgs {
     pub(crate) targets: TargetsArg,
 }
 
-/// The arguments of commands that change several deployments or revisions in the same way.
+/// The arguments of commands that pause or resume.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TargetsArg {
     /// Deployments or revisions: od/NAME, cod/NAME, os/NAME, cos/NAME, or NAME; or sitedeploy/NAME
@@ -43,7 +43,7 @@ pub(crate) struct TargetsArg {
 
     /// Check the change on the server, and store nothing
     #[arg(long)]
-    pub(crate) dry_run: bool,
+    dry_run: bool,
 }
 
 pub(crate) async fn run(args: &PauseArgs, global: &GlobalArgs) -> Result<Exit, Error> {
@@ -110,17 +110,6 @@ async fn switch_sites(
 /// The text that kubectl appends to a line about a dry run.
 pub(crate) fn note(dry_run: bool) -> &'static str {
     if dry_run { " (server dry run)" } else { "" }
-}
-
-impl TargetsArg {
-    /// As [`for_each_target`], for targets that are no deployments to sites.
-    pub(crate) async fn for_each(
-        &self,
-        global: &GlobalArgs,
-        act: impl AsyncFn(&Cluster, &Target) -> Result<String, Error>,
-    ) -> Result<Exit, Error> {
-        for_each_target(&Subject::parse_chains(&self.words)?, global, act).await
-    }
 }
 
 /// Calls a function for each target, and prints the line that it returns. An error of one target

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{
     Exit,
-    pause::{TargetsArg, note},
+    pause::{for_each_target, note},
 };
 use crate::{
     args::GlobalArgs,
@@ -22,6 +22,7 @@ use crate::{
     output::format::name,
     pausing::{Pausable, write},
     rollback::{standalone, write::cause},
+    subject::Subject,
 };
 
 /// Roll the same content out again, as a new revision
@@ -31,30 +32,36 @@ use crate::{
 /// chain without a deployment, a new revision with the content of the newest one is created.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RestartArgs {
-    /// Deployments or revisions to restart
-    #[command(flatten)]
-    pub(crate) targets: TargetsArg,
+    /// Deployments or revisions to restart: od/NAME, cod/NAME, os/NAME, cos/NAME, or NAME
+    #[arg(value_name = "TARGET", required = true)]
+    words: Vec<String>,
+
+    /// Check the change on the server, and store nothing
+    #[arg(long)]
+    dry_run: bool,
 }
 
 pub(crate) async fn run(args: &RestartArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    let dry_run = args.targets.dry_run;
-    args.targets
-        .for_each(global, async |cluster, target| {
-            match Pausable::read(cluster, target).await? {
-                Pausable::Deployment(deployment) => {
-                    let patch = patch(&deployment, Timestamp::now())?;
-                    let subject = Pausable::Deployment(deployment);
-                    write(cluster, &subject, &patch, dry_run).await?;
-                    Ok(format!(
-                        "{} rolls its content out again{}",
-                        name(subject.object()),
-                        note(dry_run)
-                    ))
-                }
-                Pausable::Revision(_) => next_revision(cluster, target, dry_run).await,
+    let dry_run = args.dry_run;
+    let targets = Subject::parse_chains(&args.words)?;
+    for_each_target(
+        &targets,
+        global,
+        async |cluster, target| match Pausable::read(cluster, target).await? {
+            Pausable::Deployment(deployment) => {
+                let patch = patch(&deployment, Timestamp::now())?;
+                let subject = Pausable::Deployment(deployment);
+                write(cluster, &subject, &patch, dry_run).await?;
+                Ok(format!(
+                    "{} rolls its content out again{}",
+                    name(subject.object()),
+                    note(dry_run)
+                ))
             }
-        })
-        .await
+            Pausable::Revision(_) => next_revision(cluster, target, dry_run).await,
+        },
+    )
+    .await
 }
 
 /// Makes the next revision of a chain without a deployment.
@@ -101,7 +108,21 @@ fn patch(deployment: &Deployment, now: Timestamp) -> Result<Value, Error> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Command;
+
     use super::*;
+
+    #[test]
+    fn the_help_lists_the_kinds_that_the_command_accepts() {
+        let command = RestartArgs::augment_args(Command::new("restart"));
+        let help = command.clone().render_long_help().to_string();
+        for kind in ["od", "cod", "os", "cos", "sitedeploy", "app"] {
+            let word = format!("{kind}/NAME");
+            let is_listed = help.split([' ', ',', ';', '\n']).any(|found| found == word);
+            let is_accepted = Subject::parse_chains(&[format!("{kind}/web")]).is_ok();
+            assert_eq!(is_listed, is_accepted, "{kind}: {help}");
+        }
+    }
 
     fn deployment(metadata: &str, spec: &str) -> Deployment {
         let text = format!(

@@ -2,7 +2,7 @@
 
 mod site;
 
-use std::{str::FromStr, time::Duration};
+use std::{fmt::Display, str::FromStr, time::Duration};
 
 use baton_apis::conditions;
 use baton_terminal::time::duration;
@@ -150,13 +150,10 @@ pub(crate) async fn run(args: &WaitArgs, global: &GlobalArgs) -> Result<Exit, Er
     };
     let cluster = global.connect().await?;
     let mut wait = Wait::new();
-    let (_, reached) = watch_until(&cluster, &target, args.timeout, async |chain| {
-        let reached = match chain {
-            Some(chain) => check_goal(chain, &args.what),
-            None if args.what == Goal::Deleted => GoalState::Yes(format!("{target} is deleted")),
-            None => return None,
-        };
-        wait.stop_text(reached)
+    let (_, reached) = watch_until(&cluster, &target, args.timeout, async |chain| match chain {
+        Some(chain) => wait.stop_text(check_goal(chain, &args.what)),
+        None if args.what == Goal::Deleted => Some(Ok(wait.absence(&target))),
+        None => None,
     })
     .await?;
     wait.end(reached, args, global)
@@ -165,6 +162,8 @@ pub(crate) async fn run(args: &WaitArgs, global: &GlobalArgs) -> Result<Exit, Er
 /// A wait with its display.
 struct Wait {
     shown: Bars,
+    /// True if the object existed during the wait.
+    existed: bool,
     /// The reason that the goal was not reached at the last check.
     missing: String,
 }
@@ -173,12 +172,15 @@ impl Wait {
     fn new() -> Self {
         Self {
             shown: Bars::new(""),
+            existed: false,
             missing: String::new(),
         }
     }
 
     /// The text at the end of the wait, once the goal is reached, or cannot be reached any more.
+    /// The object exists.
     fn stop_text(&mut self, reached: GoalState) -> Option<Result<String, String>> {
+        self.existed = true;
         match reached {
             GoalState::Yes(message) => Some(Ok(message)),
             GoalState::Never(message) => Some(Err(message)),
@@ -190,6 +192,15 @@ impl Wait {
         }
     }
 
+    /// The text at the end of a wait for the deletion of an object.
+    fn absence(&self, name: &impl Display) -> String {
+        if self.existed {
+            format!("{name} is deleted")
+        } else {
+            format!("{name} does not exist")
+        }
+    }
+
     /// Reports the end of the wait. Without an outcome the time is up.
     fn end(
         self,
@@ -197,6 +208,7 @@ impl Wait {
         args: &WaitArgs,
         global: &GlobalArgs,
     ) -> Result<Exit, Error> {
+        let is_reported = self.shown.is_reported(&self.missing);
         drop(self.shown);
         match reached {
             Some(Ok(message)) => {
@@ -206,7 +218,11 @@ impl Wait {
             Some(Err(message)) => report(&format!("error: {message}")),
             None => {
                 let waited = duration(args.timeout);
-                report(&format!("error: {} (waited {waited})", self.missing));
+                report(&if is_reported {
+                    format!("error: the state is not reached after {waited}")
+                } else {
+                    format!("error: {} (waited {waited})", self.missing)
+                });
             }
         }
         Ok(Exit::Negative)

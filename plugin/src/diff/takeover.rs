@@ -104,8 +104,8 @@ async fn replace(
 fn tools(live: &Value, former: &[String]) -> Vec<String> {
     let managers = entries(live).iter().map(|entry| text(entry, "manager"));
     let managers = managers.filter(|manager| former.iter().any(|name| name == manager));
-    let known: BTreeSet<&str> = managers.collect();
-    known.into_iter().map(str::to_owned).collect()
+    let distinct: BTreeSet<&str> = managers.collect();
+    distinct.into_iter().map(str::to_owned).collect()
 }
 
 /// Notes about the fields of an object that stay with other managers.

@@ -51,7 +51,7 @@ impl Ordered<'_> {
         let rank = |key: &str| {
             order
                 .iter()
-                .position(|known| *known == key)
+                .position(|listed| *listed == key)
                 .unwrap_or(order.len())
         };
         let mut entries: Vec<_> = map.iter().collect();

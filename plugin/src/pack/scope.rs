@@ -107,8 +107,8 @@ pub(crate) fn decide_scope(
     let mut decision = survey.decide(options)?;
     let mut homeless = Vec::new();
     let mut guesses = BTreeSet::new();
-    for (manifest, known) in manifests.iter_mut().zip(&survey.scopes) {
-        let scope = known.unwrap_or_else(|| {
+    for (manifest, observed) in manifests.iter_mut().zip(&survey.scopes) {
+        let scope = observed.unwrap_or_else(|| {
             let nowhere = manifest.namespace.is_empty() && survey.default.is_none();
             if options.cluster && nowhere {
                 KindScope::Cluster
@@ -116,7 +116,7 @@ pub(crate) fn decide_scope(
                 KindScope::Namespaced
             }
         });
-        if known.is_none() && manifest.namespace.is_empty() && decision.cluster {
+        if observed.is_none() && manifest.namespace.is_empty() && decision.cluster {
             let guess = match scope {
                 KindScope::Cluster => "cluster-scoped",
                 KindScope::Namespaced => "namespaced",

@@ -108,8 +108,8 @@ pub(crate) fn next_revision(
 /// such as `rollback to`, with the number.
 pub(crate) fn cause(revision: &Value, verb: &str) -> String {
     let number = &revision["spec"]["revision"];
-    let known = revision["metadata"]["annotations"][ANNOTATION_CHANGE_CAUSE].as_str();
-    known
+    let cause = revision["metadata"]["annotations"][ANNOTATION_CHANGE_CAUSE].as_str();
+    cause
         .filter(|cause| !cause.is_empty())
         .map_or_else(|| format!("{verb} revision {number}"), str::to_owned)
 }

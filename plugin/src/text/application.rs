@@ -202,7 +202,7 @@ fn pods(capacity: Capacity) -> String {
         available_pods,
         ..
     } = capacity;
-    let available = known(available_pods);
+    let available = or_unknown(available_pods);
     format!("{available}/{wanted_pods} pods ({wanted_percent}%)")
 }
 
@@ -210,12 +210,12 @@ fn pods(capacity: Capacity) -> String {
 fn weights(traffic: Traffic) -> String {
     format!(
         "{} of {}",
-        known(traffic.achieved_weight),
+        or_unknown(traffic.achieved_weight),
         traffic.wanted_weight
     )
 }
 
-fn known(value: Option<impl ToString>) -> String {
+fn or_unknown(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "?".to_owned(), |value| value.to_string())
 }
 

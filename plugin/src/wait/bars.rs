@@ -91,6 +91,11 @@ impl Bars {
         }
     }
 
+    /// True if this message of the whole wait is the last line about it, and stays on the screen.
+    pub(crate) fn is_reported(&self, message: &str) -> bool {
+        self.shown.get("").is_some_and(|line| line == message)
+    }
+
     fn report(&mut self, about: String, line: String) {
         if self.shown.get(&about) != Some(&line) {
             report(&line);

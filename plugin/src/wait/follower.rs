@@ -160,9 +160,9 @@ mod tests {
             if let Some((collection, name)) = uri.path().rsplit_once('/')
                 && name.contains('-')
             {
-                let mut known = self.objects.iter();
-                let found =
-                    known.find(|(path, it)| *path == collection && it["metadata"]["name"] == name);
+                let mut objects = self.objects.iter();
+                let found = objects
+                    .find(|(path, it)| *path == collection && it["metadata"]["name"] == name);
                 let missing = json!({"kind": "Status", "code": 404, "details": {"name": name}});
                 return Some(found.map_or((404, missing), |(_, it)| (200, it.clone())));
             }

@@ -65,10 +65,10 @@ impl ObjectDeployments {
         loop {
             let name = slices::name(&deployment.key.name, objects, taken);
             let key = deployment.key.revision(&name).slice(&name);
-            let Some(known) = self.observed.slices.get(&key) else {
+            let Some(cached) = self.observed.slices.get(&key) else {
                 return Ok(key);
             };
-            if self.is_lasting(deployment, &known)
+            if self.is_lasting(deployment, &cached)
                 && let Some(slice) = self.observed.slice(&self.shared.api, &key).await?
                 && serde_json::from_value(objects.clone()).ok() == slice.spec().ok()
             {

@@ -126,27 +126,28 @@ impl ObjectSetPhases {
         let named = record.service_account()?;
         let named = named.as_deref().or(self.shared.default_account.as_deref());
         let key = mirror::key(cluster, record);
-        let known = self.observed.phases.get(&key);
-        let place = self.queue_position(record, known.as_deref());
+        let cached = self.observed.phases.get(&key);
+        let place = self.queue_position(record, cached.as_deref());
         let origin = Origin::of(record, set.as_deref(), &before, reach);
         let origin = origin.acting_as(named).in_place(place);
         let api = &self.shared.api;
-        let Some(known) = known else {
+        let Some(cached) = cached else {
             let manifest = mirror::manifest(&key, record, &origin)?;
             let made = api.create(&key, &manifest).await;
             let made = made.at_step(MIRROR)?;
             self.observed.phases.created(made.clone(), Self::NAME);
             return Ok(Arc::new(made));
         };
-        if known.deleting {
-            return Ok(known);
+        if cached.deleting {
+            return Ok(cached);
         }
         let (text, paused) = (origin.text(), record.is_paused()?);
-        if known.annotations.get(ANNOTATION_ORIGIN) == Some(&text) && known.is_paused()? == paused {
-            return Ok(known);
+        if cached.annotations.get(ANNOTATION_ORIGIN) == Some(&text) && cached.is_paused()? == paused
+        {
+            return Ok(cached);
         }
         let annotation = (ANNOTATION_ORIGIN, &*text);
-        let updated = api.annotate_phase(&known, annotation, paused).await;
+        let updated = api.annotate_phase(&cached, annotation, paused).await;
         let updated = updated.at_step(MIRROR)?;
         self.observed.phases.updated(updated.clone(), Self::NAME);
         Ok(Arc::new(updated))
@@ -157,13 +158,13 @@ impl ObjectSetPhases {
     /// # Errors
     /// When the request failed.
     pub(super) async fn freeze(&self, record: &PhaseRecord, cluster: &str) -> Result<(), Error> {
-        let Some(known) = self.observed.phases.get(&mirror::key(cluster, record)) else {
+        let Some(cached) = self.observed.phases.get(&mirror::key(cluster, record)) else {
             return Ok(());
         };
-        if known.deleting || known.is_paused()? {
+        if cached.deleting || cached.is_paused()? {
             return Ok(());
         }
-        let updated = self.shared.api.pause_phase(&known, true).await;
+        let updated = self.shared.api.pause_phase(&cached, true).await;
         let updated = updated.at_step(MIRROR)?;
         self.observed.phases.updated(updated, Self::NAME);
         Ok(())
@@ -341,7 +342,7 @@ impl ObjectSetPhases {
     /// When a request failed.
     pub(crate) async fn withdraw(&self, record: &PhaseRecord, cluster: &str) -> Result<(), Error> {
         match self.observed.phases.get(&mirror::key(cluster, record)) {
-            Some(known) => self.discard(&known).await,
+            Some(cached) => self.discard(&cached).await,
             None => Ok(()),
         }
     }

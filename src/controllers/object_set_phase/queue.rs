@@ -82,17 +82,17 @@ impl ObjectSetPhases {
     }
 
     /// The position of a phase in the chain of its site, with its terms, for the agent; `None` if
-    /// the phase has no site. `known` is its mirror.
+    /// the phase has no site. `mirror` is its mirror.
     pub(super) fn queue_position(
         &self,
         record: &PhaseRecord,
-        known: Option<&PhaseRecord>,
+        mirror: Option<&PhaseRecord>,
     ) -> Option<QueuePosition> {
         if !has_site(record) {
             return None;
         }
         let has_begun = matches!(state(record).begun, PhaseStart::Yes(_));
-        let origin = known.and_then(|known| Origin::read(known).ok());
+        let origin = mirror.and_then(|mirror| Origin::read(mirror).ok());
         match origin.and_then(|origin| origin.queue_position().cloned()) {
             // The terms do not matter any more.
             Some(reported) if has_begun => Some(reported),

@@ -135,9 +135,10 @@ impl AppClusters {
             ClusterLink::Up(target) => {
                 self.admit(namespace, name)?;
                 let mut used = self.used.lock();
-                let known = used.clusters.get(name);
-                if let Some(known) = known.filter(|known| known.target.is_same(&target)) {
-                    return Ok(Arc::clone(known));
+                let existing = used.clusters.get(name);
+                if let Some(existing) = existing.filter(|existing| existing.target.is_same(&target))
+                {
+                    return Ok(Arc::clone(existing));
                 }
                 let cluster = Arc::new(AppCluster::new(target, Arc::clone(&self.changes)));
                 let old = used.clusters.insert(name.to_owned(), Arc::clone(&cluster));

@@ -270,11 +270,11 @@ impl SiteApplications {
         if new.make(shared, observed, Self::NAME).await? {
             return Ok(true);
         }
-        let known = observed.slices.get(&new.key());
-        let Some(known) = known.filter(|known| !known.is_owned_by(&owner.uid)) else {
+        let cached = observed.slices.get(&new.key());
+        let Some(cached) = cached.filter(|cached| !cached.is_owned_by(&owner.uid)) else {
             return Ok(false);
         };
-        let added = shared.api.add_slice_owner(&owner, None, &known).await;
+        let added = shared.api.add_slice_owner(&owner, None, &cached).await;
         observed
             .slices
             .updated(added.at_step("adding an owner to a slice")?, Self::NAME);

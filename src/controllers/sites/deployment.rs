@@ -103,6 +103,9 @@ impl Controller for SiteDeployments {
                 return self.report_unreadable(key, &deployment, &why).await;
             }
         }
+        // Each round adopts as well. It is done here too, because a deployment that does not exist
+        // any more must not choose sites, and because sites may not be chosen while the inventory
+        // is incomplete.
         if self.adopt(key, &deployment).await? {
             // The pass continues when the watch has reported the adoption.
             return Ok((ReconcileOutcome::Changed, Requeue::OnEvent));

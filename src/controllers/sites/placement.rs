@@ -58,21 +58,23 @@ impl Choices {
 
     /// True if a deployment may have a site. If its choice was not read yet, it may have any site.
     pub(super) fn may_have(&self, key: &Key, site: &str) -> bool {
-        let known = self.0.lock();
-        known.get(key).is_none_or(|(_, sites)| sites.contains(site))
+        let choices = self.0.lock();
+        choices
+            .get(key)
+            .is_none_or(|(_, sites)| sites.contains(site))
     }
 
     /// The sites that a record names; `None` if it cannot be read.
     fn read(&self, key: &Key, record: &ControllerRevision) -> Option<Sites> {
-        let mut known = self.0.lock();
-        if let Some((read, sites)) = known.get(key)
+        let mut choices = self.0.lock();
+        if let Some((read, sites)) = choices.get(key)
             && *read == uid(record)
         {
             return Some(Arc::clone(sites));
         }
         let named = record::sites(record)?.into_iter();
         let sites: Sites = Arc::new(named.map(Into::into).collect());
-        known.insert(key.clone(), (uid(record).to_owned(), Arc::clone(&sites)));
+        choices.insert(key.clone(), (uid(record).to_owned(), Arc::clone(&sites)));
         Some(sites)
     }
 }
@@ -143,7 +145,7 @@ impl Context {
             return Ok(None);
         }
         let labels = if placement.follow {
-            self.known_labels()
+            self.cached_labels()
         } else {
             self.present_labels().await?
         };
@@ -197,7 +199,7 @@ impl Context {
     }
 
     /// The labels of all sites in the cache, which may be a moment old.
-    fn known_labels(&self) -> AllLabels {
+    fn cached_labels(&self) -> AllLabels {
         let sites = self.inventory.sites().into_iter();
         sites.map(|(name, site)| (name, site.labels)).collect()
     }

@@ -96,11 +96,11 @@ async fn a_response_without_an_index_is_refused() {
         );
         // When the repository responds, its index is used, and later failures do not remove it.
         fixture.repository.recover();
-        let known = charts.versions(&url, "test-nginx").await.unwrap();
-        assert_eq!(known.as_deref().unwrap_or_default().len(), 2);
+        let versions = charts.versions(&url, "test-nginx").await.unwrap();
+        assert_eq!(versions.as_deref().unwrap_or_default().len(), 2);
         fixture.repository.fail(fault);
         for _ in 0..2 {
-            assert_eq!(charts.versions(&url, "test-nginx").await.unwrap(), known);
+            assert_eq!(charts.versions(&url, "test-nginx").await.unwrap(), versions);
         }
     }
 }
@@ -146,7 +146,7 @@ async fn a_repository_that_never_answers_is_an_error_after_a_timeout() {
 async fn the_last_good_index_is_used_while_a_repository_is_slow() {
     let mut fixture = Fixture::new().await;
     let url = fixture.repository.url();
-    let known = fixture.charts().versions(&url, "test-nginx").await.unwrap();
+    let versions = fixture.charts().versions(&url, "test-nginx").await.unwrap();
     fixture.limits.first_index = Duration::from_millis(300);
     fixture.limits.request = Duration::from_millis(600);
     let charts = fixture.fresh();
@@ -155,7 +155,7 @@ async fn the_last_good_index_is_used_while_a_repository_is_slow() {
         .fail(Fault::Slow(Duration::from_hours(1)));
     // While the request is running, and after it has failed.
     while fixture.repository.requests_for("/charts/index.yaml") < 3 {
-        assert_eq!(charts.versions(&url, "test-nginx").await.unwrap(), known);
+        assert_eq!(charts.versions(&url, "test-nginx").await.unwrap(), versions);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

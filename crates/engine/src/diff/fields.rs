@@ -246,8 +246,8 @@ pub(super) fn fields_of(entry: &Value) -> Option<&Map<String, Value>> {
 /// Adds the paths of one set to another.
 pub(super) fn unite(into: &mut Map<String, Value>, from: &Map<String, Value>) {
     for (marker, node) in from {
-        if let Some(known) = into.get_mut(marker) {
-            unite_nodes(known, node);
+        if let Some(existing) = into.get_mut(marker) {
+            unite_nodes(existing, node);
         } else {
             into.insert(marker.clone(), node.clone());
         }

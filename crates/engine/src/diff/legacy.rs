@@ -41,8 +41,8 @@ pub fn is_legacy(manager: &str, operation: &str, subresource: &str) -> bool {
 pub fn former_managers(manifest: &Value) -> Vec<String> {
     let named = annotation(manifest, ANNOTATION_FORMER_MANAGERS).split(',');
     let named = named.map(str::trim).filter(|it| !it.is_empty());
-    let known = FORMER_FIELD_MANAGERS.into_iter();
-    known.chain(named).map(ToOwned::to_owned).collect()
+    let former = FORMER_FIELD_MANAGERS.into_iter();
+    former.chain(named).map(ToOwned::to_owned).collect()
 }
 
 /// True if entries of an object have to be united ([`migrated`]) before it is written.

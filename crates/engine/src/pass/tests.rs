@@ -252,7 +252,7 @@ fn results_by_the_problems_of_two_objects() {
     ] {
         for (second, expected) in FATES.into_iter().zip(row.split_whitespace()) {
             let fates = [("a", first), ("b", second)];
-            let fate = |name: &str| fates.iter().find(|(known, _)| *known == name).unwrap().1;
+            let fate = |name: &str| fates.iter().find(|(of, _)| *of == name).unwrap().1;
             let (steps, outcome) = run(
                 &revision(),
                 &[&["a", "b"], &["later"]],

@@ -85,7 +85,7 @@ impl Registry {
             Step::Retain { listed, .. } => self.retain(|name| listed.contains(name)),
             Step::Begin | Step::Reached(_) | Step::Nothing => {}
         }
-        self.shared.set_known(self.clusters.extent());
+        self.shared.set_extent(self.clusters.extent());
     }
 
     /// Handles an event of the watch on the metadata of Secrets. Only the versions of the Clusters'

@@ -220,7 +220,7 @@ mod tests {
             let cause = Box::new(ConfigError::UnknownContext {
                 origin: "FILE".to_owned(),
                 context: "x".to_owned(),
-                known: vec!["a".to_owned()],
+                contexts: vec!["a".to_owned()],
             });
             Error::Config { side, cause }.to_string()
         };

@@ -101,7 +101,7 @@ proptest! {
             let extent = world.collection.extent().clone();
             // Otherwise only a list reports the object.
             let is_watched = extent == Extent::All;
-            let known = world.reported.clone();
+            let before = world.reported.clone();
             let mut expected = Extent::All;
             match act {
                 Act::Set(key, value) if is_watched => {
@@ -133,7 +133,7 @@ proptest! {
                     } else {
                         for (key, (last, now)) in &mut world.objects {
                             let read = now.is_multiple_of(2).then_some(*now);
-                            *last = read.or_else(|| known.get(&key.to_string()).copied());
+                            *last = read.or_else(|| before.get(&key.to_string()).copied());
                         }
                         world.send(&DONE);
                     }
@@ -157,7 +157,7 @@ proptest! {
             if expected == Extent::All {
                 prop_assert_eq!(&world.reported, &world.readable());
             } else {
-                prop_assert_eq!(&world.reported, &known);
+                prop_assert_eq!(&world.reported, &before);
             }
             prop_assert_eq!(world.collection.items(), &world.reported);
         }

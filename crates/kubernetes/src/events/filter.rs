@@ -87,19 +87,19 @@ impl Filter {
         self.clean(now);
         let object = self.object_key(regarding);
         let event = self.hasher.hash_one((object, kind, reason, note));
-        if let Some(known) = self.events.get_mut(&event) {
-            known.last_observed = now;
-            known.count = known.count.saturating_add(1);
-            if now.duration_since(known.written) < WINDOW {
+        if let Some(earlier) = self.events.get_mut(&event) {
+            earlier.last_observed = now;
+            earlier.count = earlier.count.saturating_add(1);
+            if now.duration_since(earlier.written) < WINDOW {
                 return Admission::Duplicate;
             }
         }
         if !self.allow(object, now) {
             return Admission::Spam;
         }
-        if let Some(known) = self.events.get_mut(&event) {
-            known.written = now;
-            let WrittenEvent { serial, count, .. } = *known;
+        if let Some(earlier) = self.events.get_mut(&event) {
+            earlier.written = now;
+            let WrittenEvent { serial, count, .. } = *earlier;
             return Admission::Write { serial, count };
         }
         self.make_room();
@@ -145,12 +145,12 @@ impl Filter {
         let seen = self
             .events
             .values()
-            .map(|known| (known.last_observed, known.serial));
+            .map(|entry| (entry.last_observed, entry.serial));
         let mut serials: Vec<_> = seen.collect();
         let (_, last, _) = serials.select_nth_unstable(MAX_EVENTS / 4);
         let last = *last;
         self.events
-            .retain(|_, known| (known.last_observed, known.serial) > last);
+            .retain(|_, entry| (entry.last_observed, entry.serial) > last);
     }
 
     /// Drops events and allowances that no longer influence a decision; at most once per `REFILL`.
@@ -161,7 +161,7 @@ impl Filter {
         }
         self.cleaned = Some(now);
         self.events
-            .retain(|_, known| now.duration_since(known.last_observed) < MEMORY);
+            .retain(|_, entry| now.duration_since(entry.last_observed) < MEMORY);
         self.allowances.retain(|_, allowance| {
             allowance.refill(now);
             allowance.left < BURST

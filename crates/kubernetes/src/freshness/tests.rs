@@ -104,8 +104,8 @@ impl World {
         let Some((key, version)) = self.answers.pop_front() else {
             return;
         };
-        let known = self.kept.get(&key).copied();
-        if self.freshness.written(key, known, version) {
+        let stored = self.kept.get(&key).copied();
+        if self.freshness.written(key, stored, version) {
             self.kept.insert(key, version);
         }
         let kept = self.kept.get(&key);
@@ -118,8 +118,8 @@ impl World {
     fn watch(&mut self) {
         match self.events.pop_front() {
             Some(Event::Upsert(key, version)) => {
-                let known = self.kept.get(&key).copied();
-                if self.freshness.observed(known, version) {
+                let stored = self.kept.get(&key).copied();
+                if self.freshness.observed(stored, version) {
                     self.kept.insert(key, version);
                 }
             }
@@ -146,8 +146,8 @@ impl World {
     fn go_on_listing(&mut self) {
         let Some(list) = &mut self.list else { return };
         if let Some((key, version)) = list.left.pop_front() {
-            let known = self.kept.get(&key).copied();
-            if self.freshness.listed(&key, known, version) {
+            let stored = self.kept.get(&key).copied();
+            if self.freshness.listed(&key, stored, version) {
                 self.kept.insert(key, version);
             }
             return;

@@ -127,7 +127,7 @@ impl Table {
     }
 
     pub(super) fn set_fingerprints(&mut self, id: Id<'_>, settled: (u64, u64)) {
-        if let Some(current) = known(&mut self.objects, id).and_then(Entry::current_mut) {
+        if let Some(current) = entry_mut(&mut self.objects, id).and_then(Entry::current_mut) {
             Arc::make_mut(current).settled = Some(settled);
         }
     }
@@ -162,7 +162,7 @@ impl Table {
         if self.deleted.contains_key(parts.uid.as_ref()) {
             return;
         }
-        let entry = known_or_new(&mut self.objects, parts.id());
+        let entry = entry_or_new(&mut self.objects, parts.id());
         let before = entry.current().cloned();
         entry.list = self.list;
         let version = parts.resource_version;
@@ -192,7 +192,7 @@ impl Table {
             });
             return;
         }
-        let entry = known_or_new(&mut self.objects, id);
+        let entry = entry_or_new(&mut self.objects, id);
         let before = entry.current().cloned();
         if before.as_ref().is_none_or(is_older) {
             let state = parts.pack(&changes.store.gvk, &mut self.names);
@@ -319,7 +319,7 @@ impl Table {
 
     /// Changes an entry, if there is one.
     fn edit(&mut self, id: Id<'_>, changes: &mut Changes<'_>, edit: impl FnOnce(&mut Entry)) {
-        if let Some(entry) = known(&mut self.objects, id) {
+        if let Some(entry) = entry_mut(&mut self.objects, id) {
             let before = entry.current().cloned();
             edit(entry);
             self.compare(id, before.as_ref(), changes);
@@ -383,7 +383,7 @@ pub(super) fn owners(before: Option<&Arc<Stored>>, after: Option<&Arc<Stored>>) 
 /// Adds the owners that are missing.
 fn merge(owners: &mut Vec<Owner>, more: Vec<Owner>) {
     for owner in more {
-        if !owners.iter().any(|known| known.uid == owner.uid) {
+        if !owners.iter().any(|listed| listed.uid == owner.uid) {
             owners.push(owner);
         }
     }
@@ -398,11 +398,11 @@ fn object_key(gvk: &Gvk, (namespace, name): Id<'_>) -> ObjectKey {
     }
 }
 
-fn known<'a>(objects: &'a mut Objects, (namespace, name): Id<'_>) -> Option<&'a mut Entry> {
+fn entry_mut<'a>(objects: &'a mut Objects, (namespace, name): Id<'_>) -> Option<&'a mut Entry> {
     objects.get_mut(namespace)?.get_mut(name)
 }
 
-fn known_or_new<'a>(objects: &'a mut Objects, (namespace, name): Id<'_>) -> &'a mut Entry {
+fn entry_or_new<'a>(objects: &'a mut Objects, (namespace, name): Id<'_>) -> &'a mut Entry {
     // The entry API would copy both names each time, and most objects are stored already.
     if !objects.contains_key(namespace) {
         objects.insert(namespace.into(), HashMap::new());
@@ -431,15 +431,15 @@ impl<'a> Changes<'a> {
     }
 
     fn add(&mut self, (namespace, name): Id<'_>, owners: Vec<Owner>, source: Source) {
-        let known = self.found.iter_mut().find(|change| {
+        let earlier = self.found.iter_mut().find(|change| {
             // A write and a state that was observed meanwhile are one change.
             self.source == Source::Write
                 && *change.key.namespace == *namespace
                 && *change.key.name == *name
         });
-        if let Some(known) = known {
-            merge(&mut known.owners, owners);
-            known.source = source;
+        if let Some(earlier) = earlier {
+            merge(&mut earlier.owners, owners);
+            earlier.source = source;
             return;
         }
         self.found.push(ObjectChange {

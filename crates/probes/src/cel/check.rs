@@ -47,8 +47,16 @@ impl Checker<'_> {
     fn ident(&self, node: &IdedExpr, name: &str) -> Result<Ty, TypeError> {
         // A name with a leading dot is looked up outside of all macros.
         let found = match name.strip_prefix('.') {
-            Some(name) => self.scopes.iter().take(1).find(|(known, _)| known == name),
-            None => self.scopes.iter().rev().find(|(known, _)| known == name),
+            Some(name) => self
+                .scopes
+                .iter()
+                .take(1)
+                .find(|(declared, _)| declared == name),
+            None => self
+                .scopes
+                .iter()
+                .rev()
+                .find(|(declared, _)| declared == name),
         };
         match found {
             Some((_, ty)) => Ok(ty.clone()),
@@ -155,10 +163,13 @@ impl Checker<'_> {
         Ok(Ty::map(key, value))
     }
 
-    fn join_elements(&self, node: &IdedExpr, known: &Ty, next: &Ty) -> Result<Ty, TypeError> {
-        known
-            .join_elements(next)
-            .ok_or_else(|| self.error(node, format!("expected type '{known}' but found '{next}'")))
+    fn join_elements(&self, node: &IdedExpr, expected: &Ty, next: &Ty) -> Result<Ty, TypeError> {
+        expected.join_elements(next).ok_or_else(|| {
+            self.error(
+                node,
+                format!("expected type '{expected}' but found '{next}'"),
+            )
+        })
     }
 
     /// Infers the type of the expansion of `all`, `exists`, `exists_one`, `map` and `filter`.

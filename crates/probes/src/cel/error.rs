@@ -160,8 +160,8 @@ pub(crate) fn describe(error: &ExecutionError, rule: &IdedExpr) -> String {
         // Errors about positions in strings quote values as well.
         ExecutionError::FunctionError { message, .. } => {
             const QUOTING: [&str; 2] = ["index out of range", "invalid substring range"];
-            let known = QUOTING.into_iter().find(|text| message.starts_with(text));
-            known.unwrap_or(message).to_owned()
+            let quoting = QUOTING.into_iter().find(|text| message.starts_with(text));
+            quoting.unwrap_or(message).to_owned()
         }
         ExecutionError::UndeclaredReference(name) => format!("undeclared reference to '{name}'"),
         _ => "evaluation failed".to_owned(),

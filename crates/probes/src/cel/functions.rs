@@ -166,7 +166,7 @@ fn accepts(parameter: &Ty, argument: &Ty, bound: &mut BTreeMap<char, Ty>) -> boo
     match (parameter, argument) {
         (Ty::Param(name), argument) => {
             let joined = match bound.get(name) {
-                Some(known) => known.join(argument),
+                Some(earlier) => earlier.join(argument),
                 None => Some(argument.clone()),
             };
             joined.map(|ty| bound.insert(*name, ty)).is_some()

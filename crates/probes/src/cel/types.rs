@@ -23,7 +23,9 @@ pub enum Ty {
 const TYPE_IDENTIFIERS: &str = "bool bytes double int list map null_type string type uint";
 
 pub fn is_type_identifier(name: &str) -> bool {
-    TYPE_IDENTIFIERS.split(' ').any(|known| known == name)
+    TYPE_IDENTIFIERS
+        .split(' ')
+        .any(|identifier| identifier == name)
 }
 
 impl Ty {

@@ -171,11 +171,11 @@ fn label(rule: &str, object: &Value) -> String {
     }
 }
 
-fn known(label: &str) -> Option<&'static str> {
-    let mut known = DIFFERENCES
+fn expected_difference(label: &str) -> Option<&'static str> {
+    let mut differences = DIFFERENCES
         .iter()
         .filter(|(_, rule, _)| label.starts_with(rule));
-    known.next().map(|(_, _, ours)| *ours)
+    differences.next().map(|(_, _, ours)| *ours)
 }
 
 /// All rules are compared before the test fails, because differences rarely occur alone.
@@ -186,11 +186,11 @@ fn compare<'v>(rules: impl Iterator<Item = (&'v Value, &'v Value)>) -> usize {
         let rule = text(line, "rule").unwrap();
         let upstream = text(line, "upstream").unwrap();
         let label = label(rule, object);
-        let (found, known) = (outcome(rule, object), known(&label));
-        if found != known.unwrap_or(upstream) {
+        let (found, expected) = (outcome(rule, object), expected_difference(&label));
+        if found != expected.unwrap_or(upstream) {
             differences.push(format!("{label}\n    upstream {upstream}, found {found}"));
         }
-        assert_ne!(known, Some(upstream), "no difference any more: {label}");
+        assert_ne!(expected, Some(upstream), "no difference any more: {label}");
         compared += 1;
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));

@@ -17,7 +17,7 @@ impl Fixture {
     /// Revision 1 lists nothing, 2 and 3 list those before them; 2 and 3 have a patch of the spec,
     /// and conditions.
     fn chain(newer: &[(Value, &[&str])]) -> Self {
-        let known = Self::default();
+        let fixture = Self::default();
         let first = (json!({}), &[][..]);
         for (number, (spec, conditions)) in [first].iter().chain(newer).enumerate() {
             let number = number + 1;
@@ -36,9 +36,9 @@ impl Fixture {
                 object["spec"][key] = value.clone();
             }
             let record = Record::read(ObjectSet, &object.to_string());
-            known.revisions.observe(record.unwrap());
+            fixture.revisions.observe(record.unwrap());
         }
-        known
+        fixture
     }
 
     fn with_slice(self, name: &str, object: &str, has_content: bool) -> Self {
@@ -98,26 +98,26 @@ fn objects_in_slices_of_a_newer_revision_are_left_to_it() {
         (sliced(), DONE, TAKEN),
         (sliced(), &[], ""),
     ] {
-        let known = Fixture::chain(&[(newer.clone(), conditions)]).with_slice("s", "cm", true);
-        assert_eq!(known.claim(), expected, "{newer} {conditions:?}");
+        let fixture = Fixture::chain(&[(newer.clone(), conditions)]).with_slice("s", "cm", true);
+        assert_eq!(fixture.claim(), expected, "{newer} {conditions:?}");
     }
-    let known = Fixture::chain(&[(sliced(), DONE)]).with_slice("s", "other", true);
-    assert_eq!(known.claim(), "");
+    let fixture = Fixture::chain(&[(sliced(), DONE)]).with_slice("s", "other", true);
+    assert_eq!(fixture.claim(), "");
 }
 
 #[test]
 fn an_older_revision_waits_until_the_content_of_a_newer_one_is_known() {
-    let known = || Fixture::chain(&[(sliced(), DONE)]);
-    let unread = known().with_slice("s", "other", false);
-    for (known, doubt) in [(known(), "not found"), (unread, "not read yet")] {
+    let fixture = || Fixture::chain(&[(sliced(), DONE)]);
+    let unread = fixture().with_slice("s", "other", false);
+    for (fixture, doubt) in [(fixture(), "not found"), (unread, "not read yet")] {
         assert_eq!(
-            known.claim(),
+            fixture.claim(),
             format!("{TAKEN}, whose content is not known: slice \"s\": {doubt}")
         );
     }
     // A revision that certainly contains the object is preferred to one that may.
-    let known = Fixture::chain(&[(sliced(), DONE), (inline("cm"), DONE)]);
-    assert_eq!(known.claim(), "left to revision v3");
+    let fixture = Fixture::chain(&[(sliced(), DONE), (inline("cm"), DONE)]);
+    assert_eq!(fixture.claim(), "left to revision v3");
     // A revision that has never had all of its objects claims nothing.
     assert_eq!(Fixture::chain(&[(sliced(), &[])]).claim(), "");
 }
@@ -125,14 +125,14 @@ fn an_older_revision_waits_until_the_content_of_a_newer_one_is_known() {
 /// An agent caches only the phase objects of a revision.
 #[test]
 fn an_object_of_a_phase_object_is_left_to_its_revision() {
-    let known = Fixture::chain(&[(json!({}), DONE)]);
-    assert_eq!(known.claim(), "");
+    let fixture = Fixture::chain(&[(json!({}), DONE)]);
+    assert_eq!(fixture.claim(), "");
     let phase = json!({
         "metadata": {"name": "v2-a", "namespace": "shop", "uid": "p2", "resourceVersion": "5",
             "ownerReferences": [{"uid": "u2", "controller": true}]},
         "spec": {"revision": 2, "objects": [entry("cm")]},
     });
     let phase = Record::read(PhaseKind(ObjectSet), &phase.to_string());
-    known.phases.observe(phase.unwrap());
-    assert_eq!(known.claim(), TAKEN);
+    fixture.phases.observe(phase.unwrap());
+    assert_eq!(fixture.claim(), TAKEN);
 }

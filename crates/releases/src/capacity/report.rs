@@ -35,8 +35,8 @@ pub fn of(workload: &str, pods: &[Pod]) -> CapacityReport {
                 .or_default();
             group.pods = group.pods.saturating_add(1);
             for container in found.container_statuses.iter().flatten() {
-                let known = group.containers.entry(container.name.clone()).or_default();
-                count(known, name, container);
+                let counts = group.containers.entry(container.name.clone()).or_default();
+                count(counts, name, container);
             }
         }
     }

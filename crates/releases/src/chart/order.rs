@@ -31,7 +31,7 @@ const KINDS: [&str; 25] = [
 
 /// The sort key of an object in this order.
 pub fn key(kind: &str, name: &str) -> (usize, String, String) {
-    let place = KINDS.iter().position(|known| *known == kind);
+    let place = KINDS.iter().position(|listed| *listed == kind);
     (
         place.unwrap_or(KINDS.len()),
         kind.to_owned(),

@@ -12,7 +12,8 @@ const MAX_ERROR: usize = 400;
 pub(super) struct Abort {
     /// True if this plan made the decision.
     pub(super) is_new: bool,
-    pub(super) reason: Reason,
+    /// A [`Reason`], or the reason of another version of Baton that made the decision.
+    pub(super) reason: String,
     pub(super) message: String,
 }
 
@@ -27,8 +28,7 @@ impl Abort {
         if let Some(before) = aborted(&observed.status.conditions).filter(|_| course.was_aborted) {
             return Some(Self {
                 is_new: false,
-                // Another version may have decided for a reason of its own.
-                reason: before.reason.parse().unwrap_or(Reason::SiteFailed),
+                reason: before.reason.clone(),
                 message: before.message.clone(),
             });
         }
@@ -52,7 +52,7 @@ impl Abort {
     fn new(reason: Reason, message: String) -> Self {
         Self {
             is_new: true,
-            reason,
+            reason: reason.as_str().to_owned(),
             message,
         }
     }

@@ -212,17 +212,17 @@ impl Checked {
                 continue;
             };
             let entry = entry.to(site);
-            let known = &sample.sites[site];
-            assert!(known.is_placed, "{site} is not placed");
+            let state = &sample.sites[site];
+            assert!(state.is_placed, "{site} is not placed");
             assert!(!sample.spec.paused, "{site} gets something during a pause");
             let is_new = entry.rollout == rollout && !entry.is_edit && !entry.is_rollback;
-            if is_new && member(known).is_none() {
+            if is_new && member(state).is_none() {
                 assert!(
                     batch.is_none_or(|batch| batch == entry.batch),
                     "one batch at a time"
                 );
                 batch = Some(entry.batch);
-                if known.is_online {
+                if state.is_online {
                     online.insert(Arc::clone(site));
                 }
             }

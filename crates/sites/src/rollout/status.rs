@@ -260,7 +260,10 @@ impl Report {
 
     fn aborted(&mut self, abort: Option<&Abort>) {
         match abort {
-            Some(abort) => self.set(ABORTED, "True", abort.reason, &abort.message),
+            Some(abort) => {
+                let message = text::line(&abort.message, MAX_MESSAGE);
+                self.list.copy(ABORTED, "True", &abort.reason, &message);
+            }
             None => self.list.remove(ABORTED),
         }
     }

@@ -351,11 +351,11 @@ impl World {
     pub(super) fn connect(&mut self, site: &str, is_online: bool) {
         let name: Arc<str> = site.into();
         let now = self.sample.now;
-        let known = self.sample.sites.get_mut(&name).unwrap();
-        if is_online && !known.is_online {
-            known.online_since = Some(now);
+        let site = self.sample.sites.get_mut(&name).unwrap();
+        if is_online && !site.is_online {
+            site.online_since = Some(now);
         }
-        known.is_online = is_online;
+        site.is_online = is_online;
         self.report(&name);
         self.collect();
     }

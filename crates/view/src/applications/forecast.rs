@@ -28,7 +28,7 @@ pub struct Change<'a> {
     changes_limit: bool,
     /// The newest Release, and an older one with the wanted environment, whose manifests exist
     /// already.
-    pub known: Option<(String, String)>,
+    pub rendered: Option<(String, String)>,
 }
 
 impl<'a> Change<'a> {
@@ -41,7 +41,7 @@ impl<'a> Change<'a> {
             after: wanted.spec.template.clone(),
             notes: Vec::new(),
             changes_limit: false,
-            known: None,
+            rendered: None,
         };
         if let Some(observed) = observed {
             change.resolve(observed);
@@ -110,7 +110,7 @@ impl<'a> Change<'a> {
             Some(same) => ReleaseNote::HadTheSame(same.name().to_owned(), same.generation),
             None => ReleaseNote::NotRendered,
         });
-        self.known = same.map(|same| (name, same.name().to_owned()));
+        self.rendered = same.map(|same| (name, same.name().to_owned()));
     }
 
     /// The outcome of the Application.

@@ -106,17 +106,17 @@ impl OneChain {
             return Ok(None);
         }
         let chain = |revisions| pick(of_objects(lists, own.cloned(), revisions), &self.target);
-        let Some(known) = chain(labelled.cloned()) else {
+        let Some(labelled_chain) = chain(labelled.cloned()) else {
             return Ok(None);
         };
-        let Some(deployment) = &known.deployment else {
+        let Some(deployment) = &labelled_chain.deployment else {
             return Ok(None);
         };
         // Any user can remove the label. The manager uses the controller reference, and reports
         // the revisions that it found.
         let status = &deployment.status;
         let others = status.controller_of.iter().map(|it| &it.name);
-        let others = others.filter(|name| known.by_name(name).is_none());
+        let others = others.filter(|name| labelled_chain.by_name(name).is_none());
         let others = others.map(|name| lists.required(&ListRequest::of_one(&*revisions, name)));
         let others = join_all(others)?.into_iter().flat_map(List::objects);
         let all = labelled.objects().chain(others).cloned().collect();

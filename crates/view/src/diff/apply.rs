@@ -598,14 +598,14 @@ mod tests {
         let unknown = ": field not declared in schema";
         let foreign = live("", "");
         let size = format!("{begin}: .spec.size{unknown}");
-        let known =
+        let schemaless =
             format!("{begin}: errors:\n  .spec.rules[0].host{unknown}\n  .spec.labels.a{unknown}");
         let misspelt = format!("{begin}: errors:\n  .spec.size{unknown}\n  .spec.seize{unknown}");
         let other = format!("{begin}: .spec.size: expected numeric, got another kind");
         for (why, live, expected) in [
             (&size, None, DiffOutcome::Created),
             (&size, Some(&foreign), DiffOutcome::Changed),
-            (&known, None, DiffOutcome::Created),
+            (&schemaless, None, DiffOutcome::Created),
             (&misspelt, None, refused(&misspelt)),
             (&other, None, refused(&other)),
         ] {

@@ -67,7 +67,7 @@ impl Plan {
         }
         let name = text_at(object, "/metadata/name");
         // The spec of a revision is immutable.
-        if all(chains).any(|known| known.kind == kind && known.name() == name) {
+        if all(chains).any(|existing| existing.kind == kind && existing.name() == name) {
             return Ok(None);
         }
         of_revision(object, chains).map(Some)
@@ -95,10 +95,10 @@ impl Plan {
 fn of_deployment(after: &Value, chains: &[Chain]) -> Result<Option<Plan>, NoPlan> {
     let deployment = Deployment::parse(after.clone())?;
     let target = deployment.target();
-    let known = chains
+    let existing = chains
         .iter()
         .find(|it| it.target().as_ref() == Some(&target));
-    let members = known.map_or(&[][..], |chain| &chain.revisions);
+    let members = existing.map_or(&[][..], |chain| &chain.revisions);
     let phases = deployment.spec.template.spec.phases.as_deref();
     let is_made = |newest| chain::is_made_from(newest, &deployment);
     if phases.unwrap_or_default().is_empty() || members.last().is_some_and(is_made) {
@@ -138,7 +138,7 @@ fn of_revision(after: &Value, chains: &[Chain]) -> Result<Plan, NoPlan> {
     let mut revision = Revision::parse(after.clone())?;
     let names: BTreeSet<String> = revision.previous().map(str::to_owned).collect();
     let mut previous: Vec<Revision> = all(chains)
-        .filter(|known| known.kind == revision.kind && names.contains(known.name()))
+        .filter(|existing| existing.kind == revision.kind && names.contains(existing.name()))
         .cloned()
         .collect();
     previous.sort_by_key(Revision::number);
@@ -150,7 +150,7 @@ fn of_revision(after: &Value, chains: &[Chain]) -> Result<Plan, NoPlan> {
     revision.metadata.uid = None;
     let missing = names
         .iter()
-        .filter(|name| !previous.iter().any(|known| known.name() == **name));
+        .filter(|name| !previous.iter().any(|existing| existing.name() == **name));
     let missing: Vec<String> = missing.cloned().collect();
     Ok(Plan {
         siblings: ChainSiblings::new(all(chains), &names),

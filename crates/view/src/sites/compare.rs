@@ -10,8 +10,8 @@ use crate::diff::{Section, Topic};
 pub fn upgrade(from: Option<Value>, to: Value) -> Option<Section> {
     // A field that a record omits has its default.
     let whole = |value: Value| {
-        let known: SiteUpgrade = serde_json::from_value(value).unwrap_or_default();
-        json!({ "method": known.method, "services": known.services })
+        let upgrade: SiteUpgrade = serde_json::from_value(value).unwrap_or_default();
+        json!({ "method": upgrade.method, "services": upgrade.services })
     };
     Section::of_change(Topic::Upgrade, whole(from?), whole(to))
 }

@@ -108,7 +108,7 @@ impl Fleet {
         let canary = canary_expression(&spec.strategy).ok().flatten();
         let picture = |site: &str| {
             let chain = observed.chains.get(site).map_or(&[][..], Vec::as_slice);
-            judge.judge(site, chain, known(observed, canary.as_ref(), site))
+            judge.judge(site, chain, facts(observed, canary.as_ref(), site))
         };
         let sites = observed.sites().into_iter().map(picture).collect();
         let placed = usize::try_from(status.counts.sites).unwrap_or(0);
@@ -182,7 +182,7 @@ impl Fleet {
 
 /// The facts about a site besides its revisions. Without a record or a Cluster, a site counts as
 /// selected and as online.
-fn known(observed: &Observed, canary: Option<&Expression>, name: &str) -> Site {
+fn facts(observed: &Observed, canary: Option<&Expression>, name: &str) -> Site {
     let clusters = observed.clusters.as_ref().ok();
     let cluster = clusters.and_then(|clusters| clusters.get(name));
     let is_online = cluster.is_some_and(SiteCluster::is_online);

@@ -178,7 +178,7 @@ mod tests {
         chain: Vec::new(),
     };
 
-    fn judged(chain: &[SiteRevisionFixture], known: Site) -> SitePicture {
+    fn judged(chain: &[SiteRevisionFixture], facts: Site) -> SitePicture {
         let failing = [FailingSite {
             name: "listed".to_owned(),
             reason: "ProgressDeadlineExceeded".to_owned(),
@@ -198,7 +198,7 @@ mod tests {
             .iter()
             .map(|given| SiteRevision::read(&given.object()).unwrap())
             .collect();
-        judge.judge(site, &chain, known)
+        judge.judge(site, &chain, facts)
     }
 
     fn old() -> SiteRevisionFixture {
@@ -224,9 +224,9 @@ mod tests {
 
     #[track_caller]
     fn check(cases: Vec<Case<'_>>) {
-        for (chain, known, state, runs, part) in cases {
+        for (chain, facts, state, runs, part) in cases {
             let text = format!("{chain:?}");
-            let picture = judged(&chain, known);
+            let picture = judged(&chain, facts);
             assert_eq!(picture.state, state, "{text}");
             assert_eq!(picture.runs.as_deref(), runs, "{text}");
             let note = match &picture.note {

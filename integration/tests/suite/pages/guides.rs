@@ -164,60 +164,64 @@ async fn clusters_join_are_assigned_and_are_abandoned() {
     site.forget(ns.name()).await;
 }
 
-#[tokio::test]
-async fn an_application_is_rolled_out_to_two_clusters() {
+/// Calls `test` with a page about a hub and a push cluster with this context.
+async fn with_hub_and_site(
+    name: &'static str,
+    context: &str,
+    test: impl AsyncFnOnce(&TestNamespace, &Site, Page),
+) {
     let _turn = turn().await;
     let bed = hub().await;
     let ns = bed.namespace(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
     site.namespace(ns.name()).await;
     let there = site.kubeconfig();
-    let page = Page::open(&ns, "docs/guides/releases.md").await;
-    let page = page.contexts(&[("hub", bed.cluster().kubeconfig()), ("us-1", &there)]);
-    let page = page
-        .stands_for("shop", ns.name())
-        .stands_for("https://charts.example.com", &charts().await.url())
-        .stands_for(
-            "{name: nginx, version: ~1.2.0",
-            "{name: test-nginx, version: ~0.0.1",
-        );
-    let mut page = page
-        .afterwards("kubectl delete application web")
-        .afterwards("baton cluster remove us-1 --context us-1 --force")
-        .afterwards("baton cluster remove eu-1 --force");
-    page.run_through("Set up").await;
-    page.reader("kubectl wait --for=create rel -l shipper-app=web --timeout=60s");
-    let staged = "jsonpath='{.status.achievedStep.name}'=staging";
-    page.reader(&format!(
-        "kubectl wait --for={staged} rel -l shipper-app=web --timeout=60s"
-    ));
-    page.reader("kubectl baton promote web --full --timeout 60s");
-    page.run().await;
+    let page = Page::open(&ns, name).await;
+    let page = page.contexts(&[("hub", bed.cluster().kubeconfig()), (context, &there)]);
+    let page = page.stands_for("shop", ns.name());
+    test(&ns, &site, page).await;
     site.forget(ns.name()).await;
 }
 
 #[tokio::test]
-async fn a_fleet_is_rolled_out_in_four_steps() {
-    let _turn = turn().await;
-    let bed = hub().await;
-    let ns = bed.namespace(Scope::Namespaced).await;
-    let site = Site::get(PUSH).await;
-    site.namespace(ns.name()).await;
-    let there = site.kubeconfig();
-    let page = Page::open(&ns, "docs/guides/sites.md").await;
-    let page = page.contexts(&[("hub", bed.cluster().kubeconfig()), ("berlin", &there)]);
-    let mut page = page
-        .stands_for("shop", ns.name())
-        .afterwards("kubectl delete sitedeploy till")
-        .afterwards("baton cluster remove berlin --context berlin --force")
-        .afterwards("baton cluster remove madrid --force");
-    page.run_through("A fleet in four steps").await;
-    let till = object("apps/v1", "Deployment", "till");
-    ns.eventually("the version in the site", async || {
-        site.read(&ns, &till).await.is_some()
+async fn an_application_is_rolled_out_to_two_clusters() {
+    with_hub_and_site("docs/guides/releases.md", "us-1", async |_, _, page| {
+        let mut page = page
+            .stands_for("https://charts.example.com", &charts().await.url())
+            .stands_for(
+                "{name: nginx, version: ~1.2.0",
+                "{name: test-nginx, version: ~0.0.1",
+            )
+            .afterwards("kubectl delete application web")
+            .afterwards("baton cluster remove us-1 --context us-1 --force")
+            .afterwards("baton cluster remove eu-1 --force");
+        page.run_through("Set up").await;
+        page.reader("kubectl wait --for=create rel -l shipper-app=web --timeout=60s");
+        let staged = "jsonpath='{.status.achievedStep.name}'=staging";
+        page.reader(&format!(
+            "kubectl wait --for={staged} rel -l shipper-app=web --timeout=60s"
+        ));
+        page.reader("kubectl baton promote web --full --timeout 60s");
+        page.run().await;
     })
     .await;
-    page.reader("kubectl describe sitedeploy till -n shop");
-    page.run().await;
-    site.forget(ns.name()).await;
+}
+
+#[tokio::test]
+async fn a_fleet_is_rolled_out_in_four_steps() {
+    with_hub_and_site("docs/guides/sites.md", "berlin", async |ns, site, page| {
+        let mut page = page
+            .afterwards("kubectl delete sitedeploy till")
+            .afterwards("baton cluster remove berlin --context berlin --force")
+            .afterwards("baton cluster remove madrid --force");
+        page.run_through("A fleet in four steps").await;
+        let till = object("apps/v1", "Deployment", "till");
+        ns.eventually("the version in the site", async || {
+            site.read(ns, &till).await.is_some()
+        })
+        .await;
+        page.reader("kubectl describe sitedeploy till -n shop");
+        page.run().await;
+    })
+    .await;
 }

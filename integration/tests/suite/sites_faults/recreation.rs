@@ -3,7 +3,7 @@
 use baton_integration::application::{condition, reason};
 use baton_integration::endpoint::Endpoint;
 use baton_integration::exclusive::Exclusive;
-use baton_integration::faults::{Answer, Faults, Gate, ObservedRequest, On, Verb, WatchEnd};
+use baton_integration::faults::{Faults, Gate, ObservedRequest, Verb};
 use baton_integration::fleet::{APPLICATION, Fleet, settings, version};
 use baton_integration::prelude::*;
 use baton_integration::sites::{Joined, PUSH, Site};
@@ -232,9 +232,7 @@ async fn a_deleted_deployment_adopts_no_revisions() {
 
     let gate = Gate::default();
     for path in ["/sitedeployments$", "/siteapplications$"] {
-        let held = faults.inject(On::verb(Verb::Watch).path(path), Answer::Held(gate.clone()));
-        faults.end_watches(path, WatchEnd::Close);
-        held.used(1).await;
+        faults.hold_watch(path, &gate).await;
     }
     let earlier = faults.requests().len();
     let application = Fleet::kind("SiteApplication", APPLICATION);

@@ -27,7 +27,7 @@ use crate::{
 pub(super) async fn named(
     global: &GlobalArgs,
     last: &str,
-    known: &[SubjectKind],
+    allowed: &[SubjectKind],
     kind: &str,
 ) -> Result<Candidates, Error> {
     let (prefix, word) = match last.split_once('/') {
@@ -35,7 +35,7 @@ pub(super) async fn named(
         None => (String::new(), kind),
     };
     let subject = Subject::of(word, "");
-    let Some(subject) = subject.filter(|it| known.contains(&it.kind())) else {
+    let Some(subject) = subject.filter(|it| allowed.contains(&it.kind())) else {
         return Ok(Candidates::new());
     };
     let cluster = global.connect().await?;

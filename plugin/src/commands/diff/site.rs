@@ -32,7 +32,7 @@ pub(crate) async fn run(
         )));
     }
     let cluster = global.connect().await?;
-    let known = if target.is_application() {
+    let defaults = if target.is_application() {
         read::<SiteApplication>(&cluster, target).await?;
         DefaultVersions {
             application: target.name.clone(),
@@ -48,9 +48,9 @@ pub(crate) async fn run(
             now: status.version,
         }
     };
-    let application = SiteTarget::application(&known.application);
+    let application = SiteTarget::application(&defaults.application);
     let records: Records = read(&cluster, &application).await?;
-    let (from, to) = known.pair(target, args, &records)?;
+    let (from, to) = defaults.pair(target, args, &records)?;
     let sections = differences(&cluster, from, to).await?;
     let label = |record: &Record, other: &Record| {
         if record.version == other.version {
@@ -125,7 +125,7 @@ mod tests {
         args: DiffArgs,
     }
 
-    fn pair(known: (Option<&str>, Option<&str>), line: &str) -> Result<(String, String), String> {
+    fn pair(names: (Option<&str>, Option<&str>), line: &str) -> Result<(String, String), String> {
         let record = |(number, version): (usize, &&str)| {
             json!({
                 "metadata": { "name": format!("r{number}") }, "revision": number, "data": { "version": version },
@@ -133,17 +133,17 @@ mod tests {
         };
         let versions = ["1.0.0", "1.1.0", "1.1.0", "1.2.0"];
         let records = Records::from_objects(versions.iter().enumerate().map(record).collect());
-        let known = DefaultVersions {
+        let defaults = DefaultVersions {
             application: "shop".to_owned(),
-            before: known.0.map(str::to_owned),
-            now: known.1.map(str::to_owned),
+            before: names.0.map(str::to_owned),
+            now: names.1.map(str::to_owned),
         };
         let words = ["diff", "sitedeploy/shop"]
             .into_iter()
             .chain(line.split_whitespace());
         let args = TestArgs::parse_from(words).args;
         let target = SiteTarget::deployment("shop");
-        let pair = known.pair(&target, &args, &records);
+        let pair = defaults.pair(&target, &args, &records);
         let pair = pair.map(|(from, to)| (from.name.clone(), to.name.clone()));
         pair.map_err(|error| error.to_string())
     }

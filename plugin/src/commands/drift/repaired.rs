@@ -47,7 +47,7 @@ fn rows(events: &[Value], about: &Subjects) -> Vec<Row> {
                 row.namespace, row.object, row.owner, row.drift
             );
             match found.get_mut(&id) {
-                Some(known) => known.state.add(&row.state),
+                Some(earlier) => earlier.state.add(&row.state),
                 None => {
                     found.insert(id, row);
                 }

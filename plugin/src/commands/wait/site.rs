@@ -42,9 +42,7 @@ pub(crate) async fn run(
     };
     let found = match found.await {
         // The goal was the deletion of the object.
-        Err(Error::NotFound(_)) if args.what == Goal::Deleted => {
-            Some(Ok(format!("{target} is deleted")))
-        }
+        Err(Error::NotFound(_)) if args.what == Goal::Deleted => Some(Ok(wait.absence(target))),
         found => found?,
     };
     wait.end(found, args, global)

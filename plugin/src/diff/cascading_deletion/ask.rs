@@ -49,7 +49,7 @@ pub(crate) async fn warning(
             Warning::Namespace(contents(cluster, &name).await?)
         }
         Some(CascadingDeletion::Definition(path)) => Warning::Definition(match path {
-            Some(path) => known(cluster.count_at(&path).await)?,
+            Some(path) => unless_refused(cluster.count_at(&path).await)?,
             None => Some(Count::Exactly(0)),
         }),
         Some(CascadingDeletion::Claim(volume)) => {
@@ -64,7 +64,7 @@ pub(crate) async fn warning(
 }
 
 /// The answer; `None` if the server refuses to answer.
-fn known<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
+fn unless_refused<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
         Err(error @ Error::Unreachable { .. }) => Err(error),
@@ -77,7 +77,7 @@ async fn policy(cluster: &Cluster, volume: &str) -> Result<Option<String>, Error
     let Ok(path) = path::object("/api/v1/persistentvolumes", volume) else {
         return Ok(None);
     };
-    let volume = known(cluster.get_at(&path).await)?.flatten();
+    let volume = unless_refused(cluster.get_at(&path).await)?.flatten();
     Ok(volume.map(|volume| {
         let policy = text(&volume["spec"], "persistentVolumeReclaimPolicy");
         policy.to_owned()
@@ -96,7 +96,7 @@ async fn contents(cluster: &Cluster, namespace: &str) -> Result<Contents, Error>
                 Some((_, name)) => count_without(cluster, &path, name).await,
                 None => cluster.count_at(&path).await,
             };
-            known(count).map(|count| (title, count))
+            unless_refused(count).map(|count| (title, count))
         })
     });
     let mut counts = stream::iter(counts.collect::<Vec<_>>()).buffered(MAX_CONCURRENT);

@@ -17,7 +17,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    cluster_values, good, known, pods,
+    cluster_values, good, or_unknown, pods,
     verdict::{message, troubles},
     weights,
 };
@@ -94,8 +94,8 @@ fn cluster_table(clusters: &[ClusterPicture]) -> Table {
         let service = cluster.traffic.and_then(|traffic| traffic.service_percent);
         table.row([
             Cell::from(cluster.name.as_str()),
-            Cell::painted(paint, known(cluster.capacity.map(pods))),
-            Cell::painted(paint, known(cluster.traffic.map(weights))),
+            Cell::painted(paint, or_unknown(cluster.capacity.map(pods))),
+            Cell::painted(paint, or_unknown(cluster.traffic.map(weights))),
             service
                 .map_or_else(|| "-".to_owned(), |percent| format!("{percent}%"))
                 .into(),

@@ -132,8 +132,8 @@ impl AppCluster {
     /// # Errors
     /// If the cluster does not have the kind, or they cannot be listed.
     pub(crate) async fn workloads(&self, kind: &Gvk) -> Result<Arc<Store<Scaled>>, Failure> {
-        let known = self.workloads.lock().get(kind).cloned();
-        if let Some(watched) = known {
+        let watched = self.workloads.lock().get(kind).cloned();
+        if let Some(watched) = watched {
             return watched.listed().await;
         }
         let path = self.collection(kind).await?;

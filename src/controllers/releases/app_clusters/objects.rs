@@ -425,8 +425,8 @@ mod tests {
                 .collect();
             assert_eq!(names, expected, "{selector}");
             assert!(workload.spec.get("template").is_none());
-            let known = workload.workload(Scaling::Steps);
-            assert_eq!((known.replicas, known.available), (Some(2), 1));
+            let observed = workload.workload(Scaling::Steps);
+            assert_eq!((observed.replicas, observed.available), (Some(2), 1));
         }
     }
 

@@ -37,15 +37,17 @@ struct LocationCache(Mutex<HashMap<Arc<str>, (TargetId, ServerLocation)>>);
 
 impl LocationCache {
     fn get(&self, cluster: &str, target: &Target) -> Option<ServerLocation> {
-        let known = self.0.lock();
-        let asked = known.get(cluster).filter(|(asked, _)| asked.is_of(target));
+        let locations = self.0.lock();
+        let asked = locations
+            .get(cluster)
+            .filter(|(asked, _)| asked.is_of(target));
         asked.map(|(_, place)| *place)
     }
 
     fn insert(&self, cluster: &str, target: &Target, place: ServerLocation) {
-        let mut known = self.0.lock();
-        known.retain(|_, (asked, _)| asked.is_in_use());
-        known.insert(cluster.into(), (target.id(), place));
+        let mut locations = self.0.lock();
+        locations.retain(|_, (asked, _)| asked.is_in_use());
+        locations.insert(cluster.into(), (target.id(), place));
     }
 }
 
@@ -128,16 +130,19 @@ mod tests {
 
     #[tokio::test]
     async fn a_known_place_does_not_keep_its_target_alive() {
-        let known = LocationCache::default();
+        let locations = LocationCache::default();
         let (first, other) = (target(), target());
-        known.insert("a", &first, ServerLocation::Hub);
-        assert_eq!(known.get("a", &first.clone()), Some(ServerLocation::Hub));
-        assert_eq!(known.get("a", &other), None);
+        locations.insert("a", &first, ServerLocation::Hub);
+        assert_eq!(
+            locations.get("a", &first.clone()),
+            Some(ServerLocation::Hub)
+        );
+        assert_eq!(locations.get("a", &other), None);
         let id = first.id();
         drop(first);
         assert!(!id.is_in_use());
-        known.insert("b", &other, ServerLocation::Elsewhere);
-        assert_eq!(known.0.lock().len(), 1);
-        assert_eq!(known.get("b", &other), Some(ServerLocation::Elsewhere));
+        locations.insert("b", &other, ServerLocation::Elsewhere);
+        assert_eq!(locations.0.lock().len(), 1);
+        assert_eq!(locations.get("b", &other), Some(ServerLocation::Elsewhere));
     }
 }

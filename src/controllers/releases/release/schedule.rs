@@ -108,10 +108,10 @@ impl Releases {
     fn select(&self, release: &Release) -> Result<Vec<String>, ScheduleError> {
         let application = release.labels().get(LABEL_APP);
         let application = application.map_or("", String::as_str);
-        let known = self.context.stores.clusters.all();
-        let known: Vec<_> = known.iter().map(|it| (**it).clone()).collect();
+        let clusters = self.context.stores.clusters.all();
+        let clusters: Vec<_> = clusters.iter().map(|it| (**it).clone()).collect();
         let requirements = &release.spec.environment.cluster_requirements;
-        Ok(scheduling::select(application, requirements, &known)?)
+        Ok(scheduling::select(application, requirements, &clusters)?)
     }
 
     /// The number of pods in the chart. The rendered chart is stored for the installation.
@@ -197,24 +197,24 @@ fn same_clusters(current: &[String], wanted: &[String]) -> Option<Vec<Value>> {
 
 /// Clusters that stay in the list keep their traffic.
 fn same_weights(current: &[ClusterTrafficTarget], wanted: &[String]) -> Option<Vec<Value>> {
-    let known: BTreeMap<_, _> = current.iter().map(|it| (&it.name, it)).collect();
-    let entry = |name: &String| match known.get(name) {
+    let by_name: BTreeMap<_, _> = current.iter().map(|it| (&it.name, it)).collect();
+    let entry = |name: &String| match by_name.get(name) {
         Some(entry) => json!(entry),
         None => json!(weight_of_none(name)),
     };
-    (!known.keys().copied().eq(wanted)).then(|| wanted.iter().map(entry).collect())
+    (!by_name.keys().copied().eq(wanted)).then(|| wanted.iter().map(entry).collect())
 }
 
 /// Clusters that stay in the list keep their pods. The number of pods in the chart is the same in
 /// all clusters.
 fn same_capacities(current: &[ClusterCapacityTarget], wanted: &[String]) -> Option<Vec<Value>> {
-    let known: BTreeMap<_, _> = current.iter().map(|it| (&it.name, it)).collect();
+    let by_name: BTreeMap<_, _> = current.iter().map(|it| (&it.name, it)).collect();
     let total = current.iter().map(|it| it.total_replica_count).max();
-    let entry = |name: &String| match known.get(name) {
+    let entry = |name: &String| match by_name.get(name) {
         Some(entry) => json!(entry),
         None => json!(capacity_of_none(name, total.unwrap_or_default())),
     };
-    (!known.keys().copied().eq(wanted)).then(|| wanted.iter().map(entry).collect())
+    (!by_name.keys().copied().eq(wanted)).then(|| wanted.iter().map(entry).collect())
 }
 
 fn weight_of_none(name: &str) -> ClusterTrafficTarget {

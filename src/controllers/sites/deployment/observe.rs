@@ -136,16 +136,16 @@ impl SiteDeployments {
         // The plan reports an invalid expression.
         let canary = canary_expression(&deployment.spec.strategy).ok().flatten();
         let make = |name: &str, is_placed| {
-            let known = inventory.get(name);
+            let cluster = inventory.get(name);
             let is_canary = |site: &InventorySite| {
                 let expression = canary.as_ref();
                 expression.is_some_and(|expression| expression.matches(&site.labels))
             };
             Site {
                 is_placed,
-                is_online: known.is_some_and(|site| !site.is_lost),
-                online_since: known.map(|site| site.online_since),
-                is_canary: known.is_some_and(is_canary),
+                is_online: cluster.is_some_and(|site| !site.is_lost),
+                online_since: cluster.map(|site| site.online_since),
+                is_canary: cluster.is_some_and(is_canary),
                 chain: Vec::new(),
             }
         };

@@ -209,13 +209,13 @@ fn a_created_or_refused_revision_is_reported_in_the_same_pass() {
 
     // The new revision is in the snapshot already: the same report, except that it is the current
     // one.
-    let mut known = chain(&["available succeeded +a", ""]);
-    known.members[1].name = "web-h1".to_owned();
-    let (known, _) = report(&known, &made);
-    assert_eq!(known.controller_of, status.controller_of);
-    assert_eq!(known.collision_count, Some(1));
+    let mut observed = chain(&["available succeeded +a", ""]);
+    observed.members[1].name = "web-h1".to_owned();
+    let (current, _) = report(&observed, &made);
+    assert_eq!(current.controller_of, status.controller_of);
+    assert_eq!(current.collision_count, Some(1));
     let unknown = |c: &Condition| c.message == "Latest Revision Status Unknown";
-    assert!(known.conditions.iter().any(unknown));
+    assert!(current.conditions.iter().any(unknown));
 
     let refused = Creation::Refused("ObjectSet web-h1 was refused: quota".to_owned());
     let (status, again) = report(&snapshot, &refused);

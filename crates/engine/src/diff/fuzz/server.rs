@@ -354,8 +354,8 @@ fn merged(live: Option<&Value>, config: &Value, schema: &Schema) -> Value {
                 .map_or(&[][..], Vec::as_slice);
             let item = Schema::Struct(with_keys(fields));
             let put = |value: &Value| {
-                let known = live.iter().find(|live| keys(live) == keys(value));
-                let mut value = merged(known, value, &item);
+                let existing = live.iter().find(|live| keys(live) == keys(value));
+                let mut value = merged(existing, value, &item);
                 value["proto"] = keys(&value)["proto"].clone();
                 value
             };

@@ -22,9 +22,9 @@ const DONE: Event<'_> = Event::ListDone {
     resource_version: 1,
 };
 
-fn decide(known: &AssignmentCache, namespace: &str) -> Decision {
+fn decide(cache: &AssignmentCache, namespace: &str) -> Decision {
     let (name, labels) = ("edge", &Labels::new());
-    known.decide(namespace, Subject { name, labels }, false)
+    cache.decide(namespace, Subject { name, labels }, false)
 }
 
 fn of_team_a() -> Box<RawValue> {
@@ -58,90 +58,90 @@ fn letters(changes: &[AssignmentChange]) -> String {
 
 #[test]
 fn nothing_is_decided_before_all_assignments_are_known() {
-    let mut known = AssignmentCache::default();
-    assert_eq!(decide(&known, "shop"), Decision::Unknown);
-    assert!(!known.is_settled());
-    known.assignment_event(&Event::ListStarted);
-    known.assignment_event(&Event::Listed(&of_team_a()));
-    assert_eq!(decide(&known, "shop"), Decision::Unknown);
+    let mut cache = AssignmentCache::default();
+    assert_eq!(decide(&cache, "shop"), Decision::Unknown);
+    assert!(!cache.is_settled());
+    cache.assignment_event(&Event::ListStarted);
+    cache.assignment_event(&Event::Listed(&of_team_a()));
+    assert_eq!(decide(&cache, "shop"), Decision::Unknown);
     // The labels of the namespace are not known yet.
-    assert_eq!(letters(&known.assignment_event(&DONE)), "*");
-    assert_eq!(decide(&known, "shop"), Decision::Unknown);
-    assert!(!known.is_settled());
-    known.namespace_event(&Event::ListStarted);
-    known.namespace_event(&Event::Listed(&namespace("shop", "a")));
-    known.namespace_event(&Event::Listed(&namespace("other", "b")));
-    assert_eq!(letters(&known.namespace_event(&DONE)), "*");
-    assert!(known.is_settled());
-    assert_eq!(decide(&known, "shop"), own_namespace_only());
-    assert!(matches!(decide(&known, "other"), Decision::Refused(_)));
+    assert_eq!(letters(&cache.assignment_event(&DONE)), "*");
+    assert_eq!(decide(&cache, "shop"), Decision::Unknown);
+    assert!(!cache.is_settled());
+    cache.namespace_event(&Event::ListStarted);
+    cache.namespace_event(&Event::Listed(&namespace("shop", "a")));
+    cache.namespace_event(&Event::Listed(&namespace("other", "b")));
+    assert_eq!(letters(&cache.namespace_event(&DONE)), "*");
+    assert!(cache.is_settled());
+    assert_eq!(decide(&cache, "shop"), own_namespace_only());
+    assert!(matches!(decide(&cache, "other"), Decision::Refused(_)));
     // A new namespace, whose labels are not observed yet: a selector could match without them.
-    assert_eq!(decide(&known, "new"), Decision::Unknown);
+    assert_eq!(decide(&cache, "new"), Decision::Unknown);
 }
 
 #[test]
 fn labels_of_namespaces_are_needed_only_by_selectors() {
-    let mut known = AssignmentCache::default();
+    let mut cache = AssignmentCache::default();
     let elsewhere = assignment(
         "a",
         &json!({ "selector": {} }),
         &json!({ "names": ["other"] }),
     );
-    known.assignment_event(&Event::ListStarted);
-    known.assignment_event(&Event::Listed(&elsewhere));
-    known.assignment_event(&DONE);
-    assert!(known.needs_namespace_labels());
-    assert_eq!(decide(&known, "shop"), own_namespace_only());
+    cache.assignment_event(&Event::ListStarted);
+    cache.assignment_event(&Event::Listed(&elsewhere));
+    cache.assignment_event(&DONE);
+    assert!(cache.needs_namespace_labels());
+    assert_eq!(decide(&cache, "shop"), own_namespace_only());
 }
 
 #[test]
 fn assignments_stay_in_force_while_the_lists_cannot_be_read() {
-    let mut known = AssignmentCache::default();
+    let mut cache = AssignmentCache::default();
     let failed = Event::Failed("no right");
-    assert_eq!(letters(&known.assignment_event(&failed)), "*");
-    assert!(known.is_settled());
-    assert_eq!(decide(&known, "shop"), unreadable("SiteAssignments", None));
+    assert_eq!(letters(&cache.assignment_event(&failed)), "*");
+    assert!(cache.is_settled());
+    assert_eq!(decide(&cache, "shop"), unreadable("SiteAssignments", None));
     let unread = "SiteAssignments cannot be listed: no right";
-    assert_eq!(known.unreadable().as_deref(), Some(unread));
-    assert_eq!(letters(&known.assignment_event(&failed)), "");
-    known.assignment_event(&Event::ListStarted);
-    known.assignment_event(&Event::Listed(&of_team_a()));
-    assert_eq!(letters(&known.assignment_event(&DONE)), "*");
-    known.namespace_event(&failed);
-    assert_eq!(decide(&known, "shop"), unreadable("Namespaces", None));
+    assert_eq!(cache.unreadable().as_deref(), Some(unread));
+    assert_eq!(letters(&cache.assignment_event(&failed)), "");
+    cache.assignment_event(&Event::ListStarted);
+    cache.assignment_event(&Event::Listed(&of_team_a()));
+    assert_eq!(letters(&cache.assignment_event(&DONE)), "*");
+    cache.namespace_event(&failed);
+    assert_eq!(decide(&cache, "shop"), unreadable("Namespaces", None));
     let unread = "Namespaces cannot be listed: no right";
-    assert_eq!(known.unreadable().as_deref(), Some(unread));
-    known.namespace_event(&Event::ListStarted);
-    known.namespace_event(&Event::Listed(&namespace("shop", "a")));
-    known.namespace_event(&DONE);
+    assert_eq!(cache.unreadable().as_deref(), Some(unread));
+    cache.namespace_event(&Event::ListStarted);
+    cache.namespace_event(&Event::Listed(&namespace("shop", "a")));
+    cache.namespace_event(&DONE);
     for event in [&failed, &Event::Bookmark(7)] {
-        assert_eq!(letters(&known.assignment_event(event)), "");
-        assert_eq!(letters(&known.namespace_event(event)), "");
-        assert_eq!(decide(&known, "shop"), own_namespace_only());
+        assert_eq!(letters(&cache.assignment_event(event)), "");
+        assert_eq!(letters(&cache.namespace_event(event)), "");
+        assert_eq!(decide(&cache, "shop"), own_namespace_only());
     }
 }
 
 /// Without their definition there can be no assignments.
 #[test]
 fn there_are_no_assignments_without_their_definition() {
-    let mut known = AssignmentCache::default();
-    known.assignment_event(&Event::Unserved);
-    assert_eq!(decide(&known, "shop"), own_namespace_only());
+    let mut cache = AssignmentCache::default();
+    cache.assignment_event(&Event::Unserved);
+    assert_eq!(decide(&cache, "shop"), own_namespace_only());
     let edge = Subject {
         name: "edge",
         labels: &Labels::new(),
     };
     assert!(matches!(
-        known.decide("shop", edge, true),
+        cache.decide("shop", edge, true),
         Decision::Refused(_)
     ));
 }
 
 #[test]
 fn only_changes_that_affect_decisions_are_reported() {
-    let mut known = AssignmentCache::default();
-    known.assignment_event(&DONE);
-    known.namespace_event(&DONE);
+    let mut cache = AssignmentCache::default();
+    cache.assignment_event(&DONE);
+    cache.namespace_event(&DONE);
     let all = json!({ "selector": {} });
     let of = |clusters| assignment("a", &all, &clusters);
     let (edge, other) = (json!({ "names": ["edge"] }), json!({ "names": ["other"] }));
@@ -153,16 +153,16 @@ fn only_changes_that_affect_decisions_are_reported() {
         (of(other), "a"),
         (of(edge), "a"),
     ] {
-        let changes = known.assignment_event(&Event::Upsert(&object));
+        let changes = cache.assignment_event(&Event::Upsert(&object));
         assert_eq!(letters(&changes), expected, "{object}");
     }
     let deleted = of(json!({}));
     assert_eq!(
-        letters(&known.assignment_event(&Event::Deleted(&deleted))),
+        letters(&cache.assignment_event(&Event::Deleted(&deleted))),
         "a"
     );
     assert_eq!(
-        letters(&known.assignment_event(&Event::Deleted(&deleted))),
+        letters(&cache.assignment_event(&Event::Deleted(&deleted))),
         ""
     );
     for (object, expected) in [
@@ -170,12 +170,12 @@ fn only_changes_that_affect_decisions_are_reported() {
         (namespace("shop", "a"), ""),
         (namespace("shop", "b"), "n"),
     ] {
-        let changes = known.namespace_event(&Event::Upsert(&object));
+        let changes = cache.namespace_event(&Event::Upsert(&object));
         assert_eq!(letters(&changes), expected, "{object}");
     }
     // A new list shows the objects that were deleted meanwhile.
-    known.namespace_event(&Event::ListStarted);
-    assert_eq!(letters(&known.namespace_event(&DONE)), "n");
+    cache.namespace_event(&Event::ListStarted);
+    assert_eq!(letters(&cache.namespace_event(&DONE)), "n");
 }
 
 /// A kind that is served again, or can be listed again, may have other objects than before.
@@ -183,48 +183,48 @@ fn only_changes_that_affect_decisions_are_reported() {
 fn no_new_delivery_is_allowed_while_the_list_fails() {
     let failed = Event::Failed("no right");
     for closes_by_labels in [false, true] {
-        let mut known = AssignmentCache::default();
-        known.assignment_event(&Event::ListStarted);
+        let mut cache = AssignmentCache::default();
+        cache.assignment_event(&Event::ListStarted);
         if closes_by_labels {
-            known.assignment_event(&Event::Listed(&of_team_a()));
+            cache.assignment_event(&Event::Listed(&of_team_a()));
         }
-        known.assignment_event(&DONE);
-        known.namespace_event(&Event::ListStarted);
-        known.namespace_event(&Event::Listed(&namespace("shop", "a")));
-        known.namespace_event(&DONE);
-        assert_eq!(decide(&known, "shop"), own_namespace_only());
+        cache.assignment_event(&DONE);
+        cache.namespace_event(&Event::ListStarted);
+        cache.namespace_event(&Event::Listed(&namespace("shop", "a")));
+        cache.namespace_event(&DONE);
+        assert_eq!(decide(&cache, "shop"), own_namespace_only());
         // A watch that breaks continues where it was.
-        known.assignment_event(&failed);
-        known.namespace_event(&failed);
-        assert_eq!(decide(&known, "shop"), own_namespace_only());
+        cache.assignment_event(&failed);
+        cache.namespace_event(&failed);
+        assert_eq!(decide(&cache, "shop"), own_namespace_only());
         let before = Some(Reach::default());
         let kind = if closes_by_labels {
-            known.namespace_event(&Event::ListStarted);
-            assert_eq!(decide(&known, "shop"), own_namespace_only());
-            assert_eq!(letters(&known.namespace_event(&failed)), "*");
+            cache.namespace_event(&Event::ListStarted);
+            assert_eq!(decide(&cache, "shop"), own_namespace_only());
+            assert_eq!(letters(&cache.namespace_event(&failed)), "*");
             "Namespaces"
         } else {
-            known.assignment_event(&Event::ListStarted);
-            assert_eq!(decide(&known, "shop"), own_namespace_only());
-            assert_eq!(letters(&known.assignment_event(&failed)), "*");
+            cache.assignment_event(&Event::ListStarted);
+            assert_eq!(decide(&cache, "shop"), own_namespace_only());
+            assert_eq!(letters(&cache.assignment_event(&failed)), "*");
             "SiteAssignments"
         };
-        assert_eq!(decide(&known, "shop"), unreadable(kind, before));
+        assert_eq!(decide(&cache, "shop"), unreadable(kind, before));
     }
 }
 
 /// Every server has Namespaces: if a server does not serve them, their labels are unknown.
 #[test]
 fn namespaces_that_are_not_served_are_unknown() {
-    let mut known = AssignmentCache::default();
-    known.assignment_event(&Event::ListStarted);
-    known.assignment_event(&Event::Listed(&of_team_a()));
-    known.assignment_event(&DONE);
-    known.namespace_event(&Event::ListStarted);
-    known.namespace_event(&Event::Listed(&namespace("shop", "a")));
-    known.namespace_event(&DONE);
-    known.namespace_event(&Event::Unserved);
-    let decision = decide(&known, "shop");
+    let mut cache = AssignmentCache::default();
+    cache.assignment_event(&Event::ListStarted);
+    cache.assignment_event(&Event::Listed(&of_team_a()));
+    cache.assignment_event(&DONE);
+    cache.namespace_event(&Event::ListStarted);
+    cache.namespace_event(&Event::Listed(&namespace("shop", "a")));
+    cache.namespace_event(&DONE);
+    cache.namespace_event(&Event::Unserved);
+    let decision = decide(&cache, "shop");
     let is_unreadable = matches!(&decision, Decision::Unreadable { before, .. } if *before == Some(Reach::default()));
     assert!(is_unreadable, "{decision:?}");
 }
@@ -233,15 +233,15 @@ fn namespaces_that_are_not_served_are_unknown() {
 #[test]
 fn a_first_list_that_fails_refuses_nothing() {
     let failed = Event::Failed("no right");
-    let mut known = AssignmentCache::default();
-    known.assignment_event(&Event::ListStarted);
-    known.assignment_event(&failed);
-    assert_eq!(decide(&known, "shop"), unreadable("SiteAssignments", None));
-    let mut known = AssignmentCache::default();
-    known.assignment_event(&Event::ListStarted);
-    known.assignment_event(&Event::Listed(&of_team_a()));
-    known.assignment_event(&DONE);
-    known.namespace_event(&Event::ListStarted);
-    known.namespace_event(&failed);
-    assert_eq!(decide(&known, "shop"), unreadable("Namespaces", None));
+    let mut cache = AssignmentCache::default();
+    cache.assignment_event(&Event::ListStarted);
+    cache.assignment_event(&failed);
+    assert_eq!(decide(&cache, "shop"), unreadable("SiteAssignments", None));
+    let mut cache = AssignmentCache::default();
+    cache.assignment_event(&Event::ListStarted);
+    cache.assignment_event(&Event::Listed(&of_team_a()));
+    cache.assignment_event(&DONE);
+    cache.namespace_event(&Event::ListStarted);
+    cache.namespace_event(&failed);
+    assert_eq!(decide(&cache, "shop"), unreadable("Namespaces", None));
 }

@@ -58,7 +58,7 @@ fn registry() -> (Registry, Arc<Mutex<Vec<String>>>) {
         clock,
         asked_early: Mutex::new(Some(BTreeSet::new())),
         permits: Semaphore::new(1),
-        known: watch::Sender::new(Extent::Nothing),
+        extent: watch::Sender::new(Extent::Nothing),
         leading: watch::Sender::new(false),
     };
     (Registry::new(Arc::new(shared)), changes)
@@ -124,7 +124,7 @@ async fn links_follow_the_watch_of_clusters() {
         (Event::Unserved, "none", "none", "b"),
     ];
     for (number, (event, a, b, changed)) in steps.into_iter().enumerate() {
-        let known = registry.shared.known.borrow().clone();
+        let extent = registry.shared.extent.borrow().clone();
         registry.cluster_event(&event);
         assert_eq!(link(&registry, "a"), a, "step {number}");
         assert_eq!(link(&registry, "b"), b, "step {number}");
@@ -135,10 +135,10 @@ async fn links_follow_the_watch_of_clusters() {
         let expected = match event {
             Event::ListDone { .. } => Extent::All,
             // After the first list the watch fails, and is resumed.
-            Event::Failed(cause) if known != Extent::All => Extent::Unavailable(cause.into()),
-            _ => known,
+            Event::Failed(cause) if extent != Extent::All => Extent::Unavailable(cause.into()),
+            _ => extent,
         };
-        assert_eq!(*registry.shared.known.borrow(), expected, "step {number}");
+        assert_eq!(*registry.shared.extent.borrow(), expected, "step {number}");
     }
 }
 
@@ -233,7 +233,7 @@ async fn a_cluster_is_in_touch_since_the_end_of_its_last_outage() {
 async fn there_are_no_clusters_without_their_definition() {
     let (mut registry, _) = registry();
     registry.cluster_event(&Event::Unserved);
-    assert_eq!(*registry.shared.known.borrow(), Extent::All);
+    assert_eq!(*registry.shared.extent.borrow(), Extent::All);
 }
 
 #[tokio::test]
@@ -341,7 +341,7 @@ async fn a_cluster_is_not_unknown_while_the_list_fails() {
     registry.cluster_event(&Event::Listed(&cluster("a", "1", &pull())));
     registry.cluster_event(&DONE);
     let ask = |registry: &Registry, name| format!("{:?}", registry.shared.link(name));
-    let is_complete = |registry: &Registry| *registry.shared.known.borrow() == Extent::All;
+    let is_complete = |registry: &Registry| *registry.shared.extent.borrow() == Extent::All;
     // A watch that breaks continues where it was.
     registry.cluster_event(&Event::Failed("busy"));
     assert!(is_complete(&registry));

@@ -313,6 +313,24 @@ fn an_abort_names_a_site_of_an_earlier_wave() {
     assert_eq!(world.message(ABORTED), expected);
 }
 
+/// Another version of Baton may abort for a reason that this version does not have.
+#[test]
+fn an_abort_keeps_its_reason() {
+    let mut world = settled(2, by(1));
+    world.outcomes.insert("2-a".to_owned(), Outcome::Hangs);
+    world.sample.request_version("2");
+    world.run();
+    assert_eq!(world.condition(ABORTED), Some(("True", "SiteFailed")));
+    let conditions = world.sample.status.conditions.iter_mut();
+    for aborted in conditions.filter(|it| it.type_ == ABORTED) {
+        aborted.reason = "OfAnotherVersion".to_owned();
+    }
+    world.run();
+    let kept = Some(("True", "OfAnotherVersion"));
+    assert_eq!(world.condition(ABORTED), kept);
+    assert_eq!(world.condition(STALLED), kept);
+}
+
 #[test]
 fn a_failure_during_a_pause_counts_when_it_is_over() {
     let mut world = settled(2, by(1));
