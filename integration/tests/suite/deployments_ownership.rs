@@ -173,7 +173,7 @@ async fn revisions_are_adopted_before_their_orphaning_is_observed() {
     ns.deployment("web").content(content()).create().await;
     let is_write = |seen: &&ObservedRequest| seen.is_write() && seen.path.contains("/objectsets");
     let seen = faults
-        .until("a revision to be adopted or made", |seen| {
+        .until("a revision to be adopted or created", |seen| {
             seen[earlier..].iter().any(|seen| is_write(&seen))
         })
         .await;
