@@ -10,6 +10,7 @@ pub mod constants;
 mod crds;
 pub mod kinds;
 pub mod limits;
+pub mod metrics;
 pub mod package_operator;
 pub mod rights;
 mod schema;

@@ -224,7 +224,10 @@ pub(crate) async fn health(dirs: &Dirs) -> Result<PathBuf, Error> {
 
 /// Finds promtool in the pinned version, or builds it. The same places are searched as for the
 /// tools of a bed.
-pub(crate) async fn promtool(dirs: &Dirs) -> Result<PathBuf, Error> {
+///
+/// # Errors
+/// If it is missing and cannot be built.
+pub async fn promtool(dirs: &Dirs) -> Result<PathBuf, Error> {
     single(Tool::Promtool, dirs).await
 }
 

@@ -109,6 +109,12 @@ impl TestNamespace {
         Manager::shared(self.cluster.kubeconfig()).metrics()
     }
 
+    /// Returns the text of the metrics of the shared manager, in a format with this media type.
+    #[must_use]
+    pub fn scrape(&self, accept: &str) -> String {
+        Manager::shared(self.cluster.kubeconfig()).scrape(accept)
+    }
+
     /// Returns the log of the manager.
     #[must_use]
     pub fn log(&self) -> &Log {

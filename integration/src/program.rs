@@ -158,8 +158,14 @@ impl Program {
     /// Returns the current metrics.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
-        match http_get(self.metrics, "/metrics") {
-            Ok(text) => Metrics::parse(&text),
+        Metrics::parse(&self.scrape("*/*"))
+    }
+
+    /// Returns the text of the current metrics, in a format with one of these media types.
+    #[must_use]
+    pub fn scrape(&self, accept: &str) -> String {
+        match http_get(self.metrics, "/metrics", accept) {
+            Ok(text) => text,
             Err(error) => panic!(
                 "cannot read the metrics of the program with the log {}: {error}",
                 self.log.path().display()
@@ -174,7 +180,7 @@ impl Program {
     }
 
     fn answers(&self, path: &str) -> bool {
-        http_get(self.health, path).is_ok()
+        http_get(self.health, path, "*/*").is_ok()
     }
 
     /// Returns the exit status, if the program has ended.
@@ -261,10 +267,13 @@ fn free_address() -> SocketAddr {
 }
 
 /// Returns the body of a successful answer.
-fn http_get(address: SocketAddr, path: &str) -> io::Result<String> {
+fn http_get(address: SocketAddr, path: &str, accept: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: baton\r\n\r\n")?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.0\r\nHost: baton\r\nAccept: {accept}\r\n\r\n"
+    )?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();

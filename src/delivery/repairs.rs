@@ -8,7 +8,10 @@ use std::{
     sync::Arc,
 };
 
-use baton_apis::constants::ANNOTATION_REPAIRS;
+use baton_apis::{
+    constants::ANNOTATION_REPAIRS,
+    metrics::{REPAIRED_FIELDS, REPAIRED_OBJECTS},
+};
 use baton_engine::diff::drift::{Drift, Drifted, to_annotation};
 use baton_kubernetes::events::EventMessage;
 use baton_records::key::{Key, OwnKind};
@@ -67,16 +70,9 @@ impl Repairs {
     pub(crate) fn register(metrics: &Metrics) -> Self {
         let repairs = Self::default();
         metrics.register(|registry| {
-            registry.register(
-                "baton_repaired_objects",
-                "Times that an object was repaired",
-                repairs.objects.clone(),
-            );
-            registry.register(
-                "baton_repaired_fields",
-                "Fields that were repaired, each time",
-                repairs.fields.clone(),
-            );
+            let (objects, fields) = (repairs.objects.clone(), repairs.fields.clone());
+            registry.register(REPAIRED_OBJECTS.name, REPAIRED_OBJECTS.help, objects);
+            registry.register(REPAIRED_FIELDS.name, REPAIRED_FIELDS.help, fields);
         });
         repairs
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use baton_apis::metrics::{CACHE_INFORMERS, CACHE_OBJECTS};
 use baton_engine::Gvk;
 use baton_kubernetes::target::Target;
 use baton_runtime::metrics::{Metrics, encode_family};
@@ -54,16 +55,8 @@ impl<F: Fn() -> Vec<(Gvk, usize)> + Send + Sync + 'static> Collector for Caches<
         }
         // By convention only counters end in `_total`, but Package Operator gives these names to
         // its gauges.
-        let [name, help] = [
-            "package_operator_managed_cache_informers_total",
-            "Kinds that are watched at the moment",
-        ];
-        encode_family(&mut encoder, name, help, &informers)?;
-        let [name, help] = [
-            "package_operator_managed_cache_objects_total",
-            "Objects in the cache per kind",
-        ];
-        encode_family(&mut encoder, name, help, &objects)
+        encode_family(&mut encoder, &CACHE_INFORMERS, &informers)?;
+        encode_family(&mut encoder, &CACHE_OBJECTS, &objects)
     }
 }
 

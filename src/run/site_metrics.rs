@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use baton_apis::{SiteCounts, SiteDeployment};
+use baton_apis::{SiteCounts, SiteDeployment, metrics::SITES};
 use baton_kubernetes::fence::Fence;
 use baton_runtime::metrics::{Metrics, encode_family};
 use kube::ResourceExt as _;
@@ -53,12 +53,7 @@ impl Collector for Sites {
         if self.fence.check().is_err() {
             return Ok(());
         }
-        encode_family(
-            &mut encoder,
-            "baton_site_deployment_sites",
-            "Sites of a deployment by state",
-            &family(&stores.deployments.all()),
-        )
+        encode_family(&mut encoder, &SITES, &family(&stores.deployments.all()))
     }
 }
 

@@ -12,6 +12,7 @@ use std::{
 use baton_apis::{
     ConditionStatus, LifecycleState,
     conditions::{AVAILABLE, PAUSED, PROGRESSING, Reason},
+    metrics::{CLUSTER_CONNECTED, DEPLOYMENT_CONDITION, DEPLOYMENT_REVISION, REVISIONS},
 };
 use baton_fleet::inventory::Inventory;
 use baton_kubernetes::fence::Fence;
@@ -127,30 +128,12 @@ impl Collector for States {
             return Ok(());
         }
         let (conditions, numbers) = of_deployments(&observed.deployments.all());
-        encode_family(
-            &mut encoder,
-            "baton_deployment_condition",
-            "1 for the status and reason that a condition of a deployment has",
-            &conditions,
-        )?;
-        encode_family(
-            &mut encoder,
-            "baton_deployment_revision",
-            "Number of the current revision of a deployment",
-            &numbers,
-        )?;
-        encode_family(
-            &mut encoder,
-            "baton_revisions",
-            "Revisions by state",
-            &of_revisions(&observed.revisions.all()),
-        )?;
-        encode_family(
-            &mut encoder,
-            "baton_cluster_connected",
-            "1 while the manager, or an agent, is connected to a cluster",
-            &of_clusters(self.inventory.connected()),
-        )
+        encode_family(&mut encoder, &DEPLOYMENT_CONDITION, &conditions)?;
+        encode_family(&mut encoder, &DEPLOYMENT_REVISION, &numbers)?;
+        let revisions = of_revisions(&observed.revisions.all());
+        encode_family(&mut encoder, &REVISIONS, &revisions)?;
+        let clusters = of_clusters(self.inventory.connected());
+        encode_family(&mut encoder, &CLUSTER_CONNECTED, &clusters)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Counts the requests for charts.
 
+use baton_apis::metrics::{CHART_LATENCY, CHART_REQUESTS};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, histogram::Histogram},
@@ -47,15 +48,8 @@ impl RequestMetrics {
 
     /// Registers the families.
     pub fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "shipper_instrumented_client_requests",
-            "Requests for charts and their indexes",
-            self.requests.clone(),
-        );
-        registry.register(
-            "shipper_instrumented_client_latency_seconds",
-            "Time until requests for charts and their indexes were answered",
-            self.seconds.clone(),
-        );
+        let (requests, seconds) = (self.requests.clone(), self.seconds.clone());
+        registry.register(CHART_REQUESTS.name, CHART_REQUESTS.help, requests);
+        registry.register(CHART_LATENCY.name, CHART_LATENCY.help, seconds);
     }
 }

@@ -26,6 +26,7 @@ use std::sync::{
 };
 use std::time::Duration;
 
+use baton_apis::metrics;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -105,11 +106,7 @@ impl EventMetrics {
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
         let family = Family::<OutcomeLabel, Counter>::default();
-        registry.register(
-            "baton_events",
-            "Kubernetes Events by outcome",
-            family.clone(),
-        );
+        registry.register(metrics::EVENTS.name, metrics::EVENTS.help, family.clone());
         let counters = EventOutcome::ALL.map(|outcome| {
             family.get_or_create_owned(&OutcomeLabel {
                 outcome: outcome.as_str(),

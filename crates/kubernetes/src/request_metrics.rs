@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use baton_apis::metrics::API_REQUESTS;
 use http::{Method, Request, Response, StatusCode, header::CONTENT_TYPE};
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -203,11 +204,7 @@ impl RequestMetrics {
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
         let family = Family::<RequestLabels, Counter>::default();
-        registry.register(
-            "baton_api_requests",
-            "Requests sent to API servers",
-            family.clone(),
-        );
+        registry.register(API_REQUESTS.name, API_REQUESTS.help, family.clone());
         let counters = Verb::ALL.map(|verb| {
             CodeClass::ALL.map(|class| {
                 family.get_or_create_owned(&RequestLabels {

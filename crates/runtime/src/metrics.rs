@@ -21,6 +21,7 @@ use prometheus_client::registry::{Metric, Registry};
 
 use crate::outcomes::ReconcileOutcome;
 use crate::process::ProcessCollector;
+use baton_apis::metrics::{self as list, MetricFamily};
 use baton_kubernetes::{events::EventMetrics, request_metrics::RequestMetrics};
 
 /// Bucket bounds in seconds: a pass without a write takes about a millisecond, one with a webhook up to 30 s.
@@ -28,18 +29,32 @@ const SECONDS: [f64; 14] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 ];
 
-/// Writes a family that a collector has computed for a scrape.
+/// Writes the series of a family that a collector has computed for a scrape.
 ///
 /// # Errors
 /// If a value cannot be written in the format.
 pub fn encode_family(
     encoder: &mut DescriptorEncoder,
-    name: &str,
-    help: &str,
-    family: &impl EncodeMetric,
+    family: &MetricFamily,
+    series: &impl EncodeMetric,
 ) -> fmt::Result {
-    let metric = encoder.encode_descriptor(name, help, None, family.metric_type())?;
-    family.encode(metric)
+    encode_named(encoder, family.name, family, series)
+}
+
+/// Writes the series of a family whose name has a variable part.
+///
+/// # Errors
+/// If a value cannot be written in the format.
+pub fn encode_named(
+    encoder: &mut DescriptorEncoder,
+    name: &str,
+    family: &MetricFamily,
+    series: &impl EncodeMetric,
+) -> fmt::Result {
+    // The registry adds this period to the families that are registered with it.
+    let help = format!("{}.", family.help);
+    let metric = encoder.encode_descriptor(name, &help, None, series.metric_type())?;
+    series.encode(metric)
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -85,47 +100,25 @@ impl Metrics {
         let mut registry = Registry::default();
         let r = &mut registry;
         let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
-        r.register("baton_build", "Version of this process", version);
+        r.register(list::BUILD.name, list::BUILD.help, version);
         r.register_collector(Box::new(ProcessCollector::new()));
         let inner = Inner {
-            reconciles: add(
-                r,
-                "baton_reconcile",
-                "Reconciles by outcome",
-                Family::default(),
-            ),
-            reconcile_panics: add(
-                r,
-                "baton_reconcile_panics",
-                "Reconciles that ended in a panic, which is a bug",
-                Family::default(),
-            ),
+            reconciles: add(r, list::RECONCILES, Family::default()),
+            reconcile_panics: add(r, list::RECONCILE_PANICS, Family::default()),
             reconcile_duration: add(
                 r,
-                "baton_reconcile_duration_seconds",
-                "Time one reconcile takes",
+                list::RECONCILE_DURATION,
                 Family::new_with_constructor(seconds),
             ),
-            queue_depth: add(
-                r,
-                "baton_queue_depth",
-                "Objects that wait for their reconcile",
-                Family::default(),
-            ),
+            queue_depth: add(r, list::QUEUE_DEPTH, Family::default()),
             queue_latency: add(
                 r,
-                "baton_queue_latency_seconds",
-                "Time objects wait for their reconcile",
+                list::QUEUE_LATENCY,
                 Family::new_with_constructor(seconds),
             ),
             requests: RequestMetrics::register(r),
             events: EventMetrics::register(r),
-            leader: add(
-                r,
-                "baton_leader",
-                "1 while this process may write",
-                Gauge::default(),
-            ),
+            leader: add(r, list::LEADER, Gauge::default()),
             registry: Mutex::new(registry),
         };
         Self {
@@ -250,8 +243,8 @@ impl ControllerMetrics {
 }
 
 /// Registers a metric and returns it.
-fn add<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
-    registry.register(name, help, metric.clone());
+fn add<M: Metric + Clone>(registry: &mut Registry, family: MetricFamily, metric: M) -> M {
+    registry.register(family.name, family.help, metric.clone());
     metric
 }
 

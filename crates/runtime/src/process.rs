@@ -4,11 +4,14 @@
 
 use std::fmt;
 
+use baton_apis::metrics::{PROCESS_CPU, PROCESS_MEMORY, PROCESS_MEMORY_MAX, PROCESS_START};
 use jiff::Timestamp;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
+
+use crate::metrics::encode_family;
 
 /// The unit of times in `/proc/PID/stat`. The kernel scales the times in user space to 100 Hz on
 /// every architecture that Rust supports, for any tick of its own.
@@ -32,42 +35,14 @@ impl ProcessCollector {
 impl Collector for ProcessCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let started = ConstGauge::new(self.started.as_second());
-        started.encode(encoder.encode_descriptor(
-            "process_start_time_seconds",
-            "When the process started, in seconds since the epoch",
-            None,
-            started.metric_type(),
-        )?)?;
+        encode_family(&mut encoder, &PROCESS_START, &started)?;
         if let Some(seconds) = read("/proc/self/stat").as_deref().and_then(cpu_seconds) {
-            let cpu = ConstCounter::new(seconds);
-            cpu.encode(encoder.encode_descriptor(
-                "process_cpu_seconds",
-                "User and system CPU time spent by the process",
-                None,
-                cpu.metric_type(),
-            )?)?;
+            encode_family(&mut encoder, &PROCESS_CPU, &ConstCounter::new(seconds))?;
         }
         let status = read("/proc/self/status").unwrap_or_default();
-        for (field, name, help) in [
-            (
-                "VmRSS",
-                "process_resident_memory_bytes",
-                "Resident memory of the process",
-            ),
-            (
-                "VmHWM",
-                "process_resident_memory_max_bytes",
-                "Highest resident memory of the process so far",
-            ),
-        ] {
+        for (field, family) in [("VmRSS", PROCESS_MEMORY), ("VmHWM", PROCESS_MEMORY_MAX)] {
             if let Some(bytes) = memory_bytes(&status, field) {
-                let memory = ConstGauge::new(bytes);
-                memory.encode(encoder.encode_descriptor(
-                    name,
-                    help,
-                    None,
-                    memory.metric_type(),
-                )?)?;
+                encode_family(&mut encoder, &family, &ConstGauge::new(bytes))?;
             }
         }
         Ok(())

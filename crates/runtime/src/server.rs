@@ -31,7 +31,7 @@ use tokio::{
 };
 use tracing::{debug, info, warn};
 
-use crate::metrics::Metrics;
+use crate::{exposition::plain_text, metrics::Metrics};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN_METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -287,22 +287,17 @@ async fn refuse(method: Method) -> Response {
         .into_response()
 }
 
-/// Renders the metrics, under the content type that the client accepts.
-///
-/// Prometheus accepts `OpenMetrics`. Other clients get the same text under the older type, whose
-/// parsers ignore the few additions as comments.
+/// Renders the metrics: as `OpenMetrics` if the client accepts it, as Prometheus does, and in the
+/// older text format otherwise.
 fn render(metrics: &Metrics, headers: &HeaderMap) -> Response {
     let mut accepted = headers
         .get_all(ACCEPT)
         .iter()
         .filter_map(|value| value.to_str().ok());
-    let content_type = if accepted.any(|value| value.contains("application/openmetrics-text")) {
-        OPEN_METRICS
-    } else {
-        PLAIN_METRICS
-    };
+    let is_open = accepted.any(|value| value.contains("application/openmetrics-text"));
     match metrics.render() {
-        Ok(body) => ([(CONTENT_TYPE, content_type)], body).into_response(),
+        Ok(body) if is_open => ([(CONTENT_TYPE, OPEN_METRICS)], body).into_response(),
+        Ok(body) => ([(CONTENT_TYPE, PLAIN_METRICS)], plain_text(&body)).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }
 }
@@ -396,7 +391,8 @@ mod tests {
             plain.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"),
             "{plain}"
         );
-        assert!(plain.ends_with("# EOF\n"), "{plain}");
+        assert!(plain.contains("# TYPE baton_build_info gauge\n"), "{plain}");
+        assert!(!plain.contains("# EOF"), "{plain}");
         let accept = "Accept: application/openmetrics-text;version=1.0.0;q=0.6,\
             text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
         let open = fetch(
@@ -410,6 +406,7 @@ mod tests {
             ),
             "{open}"
         );
+        assert!(open.ends_with("# EOF\n"), "{open}");
     }
 
     #[tokio::test]

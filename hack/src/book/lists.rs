@@ -5,8 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use baton_apis::conditions::{EventReason, Reason};
-
-use crate::tidy;
+use baton_apis::metrics::{FAMILIES, MetricFamily};
 
 /// The root of the repository.
 fn workspace() -> PathBuf {
@@ -73,42 +72,50 @@ fn every_reason_of_an_event_is_in_a_page() {
     assert_eq!(missing, Vec::<&str>::new());
 }
 
-/// The product code of all Rust files below a folder.
-fn sources(folder: &str) -> Vec<String> {
-    let root = workspace();
-    let mut files = tidy::sources(&root, &root.join(folder)).unwrap();
-    files.retain(|(name, _)| {
-        let is_test = name.ends_with("/tests.rs") || name.contains("/tests/");
-        tidy::has_extension(Path::new(name), "rs") && !is_test
-    });
-    let files = files.iter();
-    files
-        .map(|(_, text)| tidy::before_tests(text).join("\n"))
+/// The words of a text that begin like the name of one of our series.
+fn series_names(text: &str) -> BTreeSet<&str> {
+    let families = ["baton_", "package_operator_", "shipper_", "process_"];
+    text.split(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | ':'))
+        .map(|word| word.trim_end_matches(':'))
+        .filter(|word| families.iter().any(|family| word.starts_with(family)))
         .collect()
 }
 
 #[test]
-fn every_metric_is_in_the_contract() {
-    let texts: Vec<_> = ["src", "crates"].into_iter().flat_map(sources).collect();
-    let is_name = |text: &&str| {
-        let families = ["baton_", "package_operator_", "shipper_"];
-        let fits = |c: char| c.is_ascii_lowercase() || c == '_';
-        families.iter().any(|family| text.starts_with(family)) && text.chars().all(fits)
-    };
-    let texts = texts
-        .iter()
-        .flat_map(|text| text.split('"').filter(is_name));
-    let names: BTreeSet<_> = texts.collect();
-    assert!(names.len() > 20, "{names:?}");
-
-    let page = read("docs/contract/metrics.md") + &read("docs/contract/releases.md");
-    let words: Vec<_> = page.split('`').skip(1).step_by(2).collect();
-    let is_described = |name: &&&str| {
-        words.iter().any(|word| match word.strip_suffix('*') {
-            Some(family) => name.starts_with(family),
-            None => word.starts_with(**name),
-        })
-    };
-    let missing: Vec<_> = names.iter().filter(|name| !is_described(name)).collect();
+fn rules_and_dashboard_use_series_that_exist() {
+    let exposed: BTreeSet<_> = FAMILIES.iter().flat_map(MetricFamily::series).collect();
+    let labels: BTreeSet<_> = FAMILIES.iter().flat_map(|family| family.labels).collect();
+    let texts = ["rules.yaml", "rules.test.yaml", "dashboard.json"];
+    let texts = texts.map(|file| read(&format!("config/monitoring/{file}")));
+    let used: BTreeSet<_> = texts.iter().flat_map(|text| series_names(text)).collect();
+    assert!(used.len() > 10, "{used:?}");
+    let is_listed = |name: &&&str| exposed.contains(**name) || labels.contains(*name);
+    let missing: Vec<_> = used.iter().filter(|name| !is_listed(name)).collect();
     assert_eq!(missing, Vec::<&&str>::new());
+}
+
+#[test]
+fn pages_name_series_that_exist() {
+    let pages = [
+        "contract/metrics",
+        "contract/releases",
+        "operate/monitoring",
+    ];
+    let pages = pages.map(|page| read(&format!("docs/{page}.md")));
+    let words = pages
+        .iter()
+        .flat_map(|page| page.split('`').skip(1).step_by(2));
+    let series: Vec<_> = FAMILIES.iter().flat_map(MetricFamily::series).collect();
+    let labels: BTreeSet<_> = FAMILIES.iter().flat_map(|family| family.labels).collect();
+    let exists = |name: &str| {
+        let name = name.split_once('{').map_or(name, |(name, _)| name);
+        match name.strip_suffix('*') {
+            Some(prefix) => series.iter().any(|it| it.starts_with(prefix)),
+            None => labels.contains(&name) || series.iter().any(|it| it.starts_with(name)),
+        }
+    };
+    let prefixes = ["baton_", "package_operator_", "shipper_", "process_"];
+    let words = words.filter(|word| prefixes.iter().any(|prefix| word.starts_with(prefix)));
+    let missing: Vec<_> = words.filter(|word| !exists(word)).collect();
+    assert_eq!(missing, Vec::<&str>::new());
 }

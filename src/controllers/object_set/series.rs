@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use baton_apis::metrics::{OBJECT_SET_CREATED, OBJECT_SET_SUCCEEDED};
 use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
@@ -90,15 +91,12 @@ impl ObjectSetSeries {
     /// Registers the families under Package Operator's names.
     pub(crate) fn register(registry: &mut Registry) -> Self {
         let series = Self::default();
+        let (created, succeeded) = (series.created.clone(), series.succeeded.clone());
+        registry.register(OBJECT_SET_CREATED.name, OBJECT_SET_CREATED.help, created);
         registry.register(
-            "package_operator_object_set_created_timestamp_seconds",
-            "When the ObjectSet was created",
-            series.created.clone(),
-        );
-        registry.register(
-            "package_operator_object_set_succeeded_timestamp_seconds",
-            "When the ObjectSet succeeded for the first time",
-            series.succeeded.clone(),
+            OBJECT_SET_SUCCEEDED.name,
+            OBJECT_SET_SUCCEEDED.help,
+            succeeded,
         );
         series
     }

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use baton_apis::{
     Application, ConditionStatus, Release, conditions::shipper::CONTENDER_ACHIEVED_INSTALLATION,
-    constants::shipper::LABEL_APP,
+    constants::shipper::LABEL_APP, metrics::TIME_TO_INSTALLATION,
 };
 use baton_runtime::clock::Clock;
 use baton_typed::store::Change;
@@ -24,11 +24,8 @@ const MAX_AGE: Duration = Duration::from_hours(1);
 /// Registers the histogram, and starts to measure.
 pub(super) fn register(registry: &mut Registry, stores: &Stores, clock: &Clock) {
     let seconds = Histogram::new(INSTALLATIONS);
-    registry.register(
-        "shipper_metrics_controller_time_to_installation",
-        "Seconds from the creation or last edit of an Application until its newest Release is installed",
-        seconds.clone(),
-    );
+    let family = TIME_TO_INSTALLATION;
+    registry.register(family.name, family.help, seconds.clone());
     let watch = Arc::new(Installations::new(seconds, clock.clone()));
     let on_application = Arc::clone(&watch);
     let changes = &stores.applications.changes;

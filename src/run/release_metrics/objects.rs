@@ -12,6 +12,10 @@ use baton_apis::{
         shipper::{BLOCKED, COMPLETE, SCHEDULED, STRATEGY_EXECUTED},
     },
     constants::shipper::{ANNOTATION_RELEASE_CLUSTERS, LABEL_APP},
+    metrics::{
+        APPLICATIONS, CAPACITY_TARGETS, CLUSTERS, INSTALLATION_TARGETS, RELEASE_DURATIONS,
+        RELEASES, RELEASES_PER_CLUSTER, TRAFFIC_TARGETS,
+    },
 };
 use baton_fleet::inventory::{ClusterLink, Inventory};
 use baton_releases::{conditions, scheduling};
@@ -95,38 +99,22 @@ impl Collector for Objects {
             return Ok(());
         };
         let namespaced = [
-            ("applications", namespaces(&stores.applications)),
+            (APPLICATIONS, namespaces(&stores.applications)),
             (
-                "installationtargets",
+                INSTALLATION_TARGETS,
                 namespaces(&stores.installation_targets),
             ),
-            ("capacitytargets", namespaces(&stores.capacity_targets)),
-            ("traffictargets", namespaces(&stores.traffic_targets)),
+            (CAPACITY_TARGETS, namespaces(&stores.capacity_targets)),
+            (TRAFFIC_TARGETS, namespaces(&stores.traffic_targets)),
         ];
-        for (kind, family) in namespaced {
-            let name = format!("shipper_objects_{kind}");
-            encode_family(&mut encoder, &name, "Objects by namespace", &family)?;
+        for (family, series) in namespaced {
+            encode_family(&mut encoder, &family, &series)?;
         }
         let (releases, clusters) = (stores.releases.all(), stores.clusters.all());
         let (by_condition, by_cluster, ages) = release_families(&releases, self.clock.now());
-        encode_family(
-            &mut encoder,
-            "shipper_objects_releases",
-            "Releases by condition",
-            &by_condition,
-        )?;
-        encode_family(
-            &mut encoder,
-            "shipper_objects_releases_per_cluster",
-            "Releases by cluster",
-            &by_cluster,
-        )?;
-        encode_family(
-            &mut encoder,
-            "shipper_objects_release_durations",
-            "Seconds that conditions of the strategy of incomplete Releases have been false",
-            &ages,
-        )?;
+        encode_family(&mut encoder, &RELEASES, &by_condition)?;
+        encode_family(&mut encoder, &RELEASES_PER_CLUSTER, &by_cluster)?;
+        encode_family(&mut encoder, &RELEASE_DURATIONS, &ages)?;
         let family = Family::<ClusterLabels, Gauge>::default();
         for cluster in clusters {
             let link = self.inventory.link(&cluster.name_any());
@@ -144,12 +132,7 @@ impl Collector for Objects {
             };
             family.get_or_create(&labels).set(1);
         }
-        encode_family(
-            &mut encoder,
-            "shipper_objects_clusters",
-            "Clusters",
-            &family,
-        )
+        encode_family(&mut encoder, &CLUSTERS, &family)
     }
 }
 

@@ -2,9 +2,13 @@
 
 use std::{fmt, sync::Arc};
 
+use baton_apis::metrics::{
+    QUEUE_LONGEST_WORK, QUEUE_UNFINISHED_WORK, QUEUE_WORK_ADDS, QUEUE_WORK_DEPTH,
+    QUEUE_WORK_DURATION, QUEUE_WORK_LATENCY, QUEUE_WORK_RETRIES,
+};
 use baton_runtime::{
     controller::Controller,
-    metrics::{Metrics, encode_family},
+    metrics::{Metrics, encode_named},
     queue::{Queue, Work},
 };
 use prometheus_client::{
@@ -21,7 +25,7 @@ pub(crate) struct Queues {
 }
 
 struct NamedQueue {
-    prefix: String,
+    name: String,
     latency: Histogram,
     duration: Histogram,
     work: Box<dyn Fn() -> Work + Send + Sync>,
@@ -42,7 +46,7 @@ impl Queues {
         let counted = Arc::downgrade(&queue);
         let controller = self.metrics.controller(C::NAME);
         self.named.push(NamedQueue {
-            prefix: format!("shipper_{name}_workqueue"),
+            name: name.to_owned(),
             latency: controller.latency().clone(),
             duration: controller.duration().clone(),
             work: Box::new(move || {
@@ -56,17 +60,13 @@ impl Queues {
     /// Registers the metrics of the queues.
     pub(super) fn register(self, registry: &mut Registry) {
         for queue in &self.named {
-            let prefix = &queue.prefix;
-            registry.register(
-                format!("{prefix}_latency_seconds"),
-                "Time objects wait for their reconcile",
-                queue.latency.clone(),
-            );
-            registry.register(
-                format!("{prefix}_duration_seconds"),
-                "Time one reconcile takes",
-                queue.duration.clone(),
-            );
+            for (family, histogram) in [
+                (QUEUE_WORK_LATENCY, &queue.latency),
+                (QUEUE_WORK_DURATION, &queue.duration),
+            ] {
+                let name = family.of_queue(&queue.name);
+                registry.register(name, family.help, histogram.clone());
+            }
         }
         registry.register_collector(Box::new(self));
     }
@@ -84,42 +84,21 @@ impl Collector for Queues {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         for queue in &self.named {
             let work = (queue.work)();
-            let prefix = &queue.prefix;
-            for (name, help, count) in [
-                ("depth", "Objects that wait for their reconcile", work.depth),
-                ("adds", "Times that objects were queued", work.adds),
-                (
-                    "retries",
-                    "Failed reconciles that were queued again",
-                    work.retries,
-                ),
+            for (family, count) in [
+                (QUEUE_WORK_DEPTH, work.depth),
+                (QUEUE_WORK_ADDS, work.adds),
+                (QUEUE_WORK_RETRIES, work.retries),
             ] {
-                let count = i64::try_from(count).unwrap_or(i64::MAX);
-                encode_family(
-                    &mut encoder,
-                    &format!("{prefix}_{name}"),
-                    help,
-                    &ConstGauge::new(count),
-                )?;
+                let (name, count) = (family.of_queue(&queue.name), count.try_into());
+                let gauge = ConstGauge::new(count.unwrap_or(i64::MAX));
+                encode_named(&mut encoder, &name, &family, &gauge)?;
             }
-            for (name, help, time) in [
-                (
-                    "unfinished_work_seconds",
-                    "Time that reconciles under way have taken, added up",
-                    work.unfinished,
-                ),
-                (
-                    "longest_running_processor_seconds",
-                    "Time that the longest reconcile under way has taken",
-                    work.longest,
-                ),
+            for (family, time) in [
+                (QUEUE_UNFINISHED_WORK, work.unfinished),
+                (QUEUE_LONGEST_WORK, work.longest),
             ] {
-                encode_family(
-                    &mut encoder,
-                    &format!("{prefix}_{name}"),
-                    help,
-                    &ConstGauge::new(time.as_secs_f64()),
-                )?;
+                let (name, gauge) = (family.of_queue(&queue.name), time.as_secs_f64());
+                encode_named(&mut encoder, &name, &family, &ConstGauge::new(gauge))?;
             }
         }
         Ok(())

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use baton_apis::constants::shipper;
+use baton_apis::{
+    constants::shipper,
+    metrics::{REST_LATENCY, REST_REQUESTS},
+};
 use http::{Method, Request, Response};
 use kube::{Client, client::Body};
 use prometheus_client::{
@@ -52,16 +55,9 @@ impl Calls {
 
     /// Registers the families.
     pub(crate) fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "shipper_rest_client_requests",
-            "Requests about Shipper's kinds",
-            self.requests.clone(),
-        );
-        registry.register(
-            "shipper_rest_client_latency_seconds",
-            "Time until requests about Shipper's kinds were answered",
-            self.seconds.clone(),
-        );
+        let (requests, seconds) = (self.requests.clone(), self.seconds.clone());
+        registry.register(REST_REQUESTS.name, REST_REQUESTS.help, requests);
+        registry.register(REST_LATENCY.name, REST_LATENCY.help, seconds);
     }
 
     /// A client whose requests are counted.

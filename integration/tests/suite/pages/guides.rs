@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::symlink;
 
-use baton_integration::application::charts;
+use baton_integration::application::{ALL_IN, TestApplication, charts, name};
 use baton_integration::exclusive::Exclusive;
 use baton_integration::page::Page;
 use baton_integration::prelude::*;
@@ -103,6 +103,29 @@ async fn the_manager_may_act_for_a_tenant() {
         "baton-tenant",
     ))
     .await;
+}
+
+#[tokio::test]
+async fn a_cluster_is_taken_over_from_package_operator() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    ns.revision(1)
+        .phase("a", [configmap("cm")])
+        .reaching(&[Is("Succeeded", "True")])
+        .await;
+    let page = Page::open(&ns, "docs/guides/from-package-operator.md").await;
+    // Other tests have revisions that are not available.
+    let page = page.stands_for("-A", &format!("-n {}", ns.name()));
+    page.run().await;
+}
+
+#[tokio::test]
+async fn a_hub_is_given_back_to_shipper() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let app = TestApplication::new(&ns, "web").await;
+    app.apply(app.environment("0.0.1", 1, ALL_IN)).await;
+    let release = app.completed(0).await;
+    let page = Page::open(&ns, "docs/guides/from-shipper.md").await;
+    page.stands_for("NAME", &name(&release)).run().await;
 }
 
 /// One hub serves the pages one after the other, as it is expensive.
