@@ -3,7 +3,7 @@
 //! A live object has more fields than its revision wants: defaults, a status, fields of other
 //! controllers. [`project`] keeps the wanted fields, and the fields that the manager owns and that
 //! are not wanted any more. Lists are split into items if `managedFields` describes the items: the
-//! markers of *any* field manager show if the items have keys, form a set, or make one value
+//! markers of *any* field manager show if the items have keys, form a set, or are one value
 //! together.
 
 use baton_engine::diff::{Marker, legacy::entries, owned_fields};
