@@ -250,9 +250,7 @@ impl Mirrors {
     }
 
     fn wake(&self, wakes: BTreeSet<QueuedPhase>) {
-        for (_, key) in wakes {
-            self.wakes.emit(&key);
-        }
+        wakes.iter().for_each(|(_, key)| self.wakes.emit(key));
     }
 
     /// Applies changes. Returns the phases to wake.
