@@ -27,6 +27,7 @@ use crate::{
     Gvk, ObjectKey,
     delegated::Delegated,
     diff::FieldPath,
+    diff::{encode_texts, is_secret},
     mapping::is_condition_type,
     names::{is_label, quoted, segment_problem, shown},
     object::{Identity, map_mut, metadata, metadata_mut, owner_references, text},
@@ -273,6 +274,7 @@ pub fn prepare(revision: &Revision, phases: Vec<ObjectSetTemplatePhase>) -> Vec<
                         .create_only_fields
                         .iter()
                         .filter_map(|path| match FieldPath::parse(path) {
+                            Ok(path) if is_secret(&manifest) => Some(path.stored()),
                             Ok(path) => Some(path),
                             Err(error) => {
                                 violations.push(format!("createOnlyFields: {error}"));
@@ -318,11 +320,13 @@ pub fn prepare(revision: &Revision, phases: Vec<ObjectSetTemplatePhase>) -> Vec<
         .collect()
 }
 
-/// Adds the metadata of every managed object, and removes fields that only a server may set.
+/// Adds the metadata of every managed object, removes fields that only a server may set, and
+/// encodes the texts of a Secret.
 fn complete(revision: &Revision, manifest: &mut Value) {
     if let Some(manifest) = manifest.as_object_mut() {
         manifest.remove("status");
     }
+    encode_texts(manifest);
     let fields = metadata_mut(manifest);
     for field in SERVER_SET {
         fields.remove(field);

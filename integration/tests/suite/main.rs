@@ -87,6 +87,7 @@ mod rights;
 mod rollout;
 mod schema_limits;
 mod secrecy;
+mod secrets;
 mod site_rollouts;
 mod sites_faults;
 mod sites_harness;
