@@ -141,7 +141,7 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
     if own.is_none() {
         demo_cluster.clean_up().await?;
     }
-    println!("Every step came out as expected.");
+    println!("Every step had the expected result.");
     Ok(())
 }
 
@@ -190,7 +190,7 @@ const TRIES: [&str; 7] = [
     "a revision, its conditions and events: describe objectset shop-v5",
     "drift is repaired: set image deployment/shop shop=registry.example/shop:9.9",
     "a deleted object is created again: delete service shop",
-    "a revision goes with its objects, last phase first: delete objectset shop-v5",
+    "a revision is deleted with its objects, last phase first: delete objectset shop-v5",
 ];
 
 /// Further commands about Applications.

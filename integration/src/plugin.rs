@@ -46,7 +46,7 @@ impl Ran {
     #[allow(
         clippy::must_use_candidate,
         clippy::return_self_not_must_use,
-        reason = "that it did so may be all there is to know"
+        reason = "a caller that only requires success needs no result"
     )]
     #[track_caller]
     pub fn done(self) -> Self {

@@ -151,7 +151,7 @@ impl Site {
     }
 
     /// Connects to the site as its administrator. Each test makes its own connection, because a
-    /// connection belongs to the runtime that it was made on.
+    /// connection belongs to the runtime that it was created on.
     pub async fn cluster(&self) -> Cluster {
         Cluster::connect(&self.kubeconfig()).await
     }

@@ -252,7 +252,8 @@ fn advice(manifest: &Manifest) -> Option<String> {
     let title = manifest.title();
     if spec("ttlSecondsAfterFinished").is_some_and(Value::is_number) {
         return Some(format!(
-            "{}: {title} has ttlSecondsAfterFinished: it is deleted after its end, created again, and runs again",
+            "{}: {title} has ttlSecondsAfterFinished: it is deleted after its end, and runs again only with another \
+             content",
             manifest.location
         ));
     }

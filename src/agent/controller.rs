@@ -110,6 +110,7 @@ impl Controller for AgentPhases {
             delivery: Delivery::Remote,
             reach: origin.reach().clone(),
             force_adoption: false,
+            ended_before: origin.ended(),
             failures,
             site,
         };

@@ -1,5 +1,4 @@
-//! The hub's state in the agent: the mirrors in the agent's namespace on the hub, and the statuses that are not
-//! reported yet.
+//! The mirrors in the agent's namespace on the hub, and the statuses that are not reported yet.
 //!
 //! ```text
 //! hub: mirrors ──watch──► Mirrors ──► Observed::phases ──► passes ──► the cluster
@@ -232,8 +231,7 @@ impl Mirrors {
         self.wake(wakes);
     }
 
-    /// The phases of sites that have not begun. Any change may end their wait. All of them are woken, because they are
-    /// few, and each pass reads its whole chain anyway.
+    /// The phases of sites that have not begun: any change may end their wait, and they are few.
     fn waiting(&self) -> Vec<QueuedPhase> {
         let is_waiting = |phase: &PhaseRecord| {
             site_chain::has_site(phase) && site_chain::state(phase).begun.since().is_none()
@@ -241,8 +239,7 @@ impl Mirrors {
         wakes_of(&self.observed.phases.filter(is_waiting))
     }
 
-    /// The phases in the chain of a site's phase; none for other phases. The workloads that stop depend on all phases
-    /// of the chain.
+    /// The phases in the chain of a site's phase, which decide together which workloads stop; none for other phases.
     fn chain(&self, of: &PhaseRecord) -> Vec<QueuedPhase> {
         let label = of.labels.get(LABEL_CHAIN);
         let Some(label) = label.filter(|_| site_chain::has_site(of)) else {
@@ -253,9 +250,7 @@ impl Mirrors {
     }
 
     fn wake(&self, wakes: BTreeSet<QueuedPhase>) {
-        for (_, key) in wakes {
-            self.wakes.emit(&key);
-        }
+        wakes.iter().for_each(|(_, key)| self.wakes.emit(key));
     }
 
     /// Applies changes. Returns the phases to wake.
@@ -286,11 +281,11 @@ impl Mirrors {
     /// The phases whose mirrors are being deleted.
     fn deleted(&self) -> Vec<QueuedPhase> {
         let deleted = self.items.filter(|mirror| mirror.deleting).into_iter();
-        let origins = deleted.filter_map(|mirror| {
+        let wake = |mirror: Arc<PhaseRecord>| {
             let origin = Origin::read(&mirror).ok()?;
             Some((Reverse(mirror.revision_number()), origin.key()))
-        });
-        origins.collect()
+        };
+        deleted.filter_map(wake).collect()
     }
 
     /// Restores the stored mirrors, unless the hub has sent a list since the start, and the statuses that the hub
@@ -333,8 +328,7 @@ impl Mirrors {
         }
     }
 
-    /// Stores one object of the agent's namespace, and returns the phases to wake. An object that cannot be read is
-    /// logged and ignored.
+    /// Stores one object, and returns the phases to wake. An object that cannot be read is logged and ignored.
     fn found(&self, object: PhaseRecord) -> Vec<QueuedPhase> {
         let key = object.key.clone();
         self.take_one(object).unwrap_or_else(|error| {
@@ -396,8 +390,7 @@ impl Mirrors {
 
     /// Removes a deleted mirror and its phase from the stores; the objects of the phase stay as they are.
     ///
-    /// Returns the phases to wake: the phase, and all others of its chain, because their workloads may have stopped for
-    /// this phase.
+    /// Returns the phases to wake: the phase and its chain, whose workloads may have stopped for this phase.
     fn remove_mirror(&self, key: &PhaseKey) -> Vec<QueuedPhase> {
         if *key.name == *HEARTBEAT {
             self.heartbeat.send_replace(None);

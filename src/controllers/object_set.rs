@@ -26,13 +26,14 @@ use crate::delivery::{
     heirs::revisions_given,
     observed::Observed,
     owners::{Owners, Targets},
-    ran::jobs_run_before,
+    ran::note_ran,
     shared::{AtStep as _, Error, Shared},
     strays::Strays,
 };
 use baton_engine::{
     chain::{self, Numbering},
     conditions::{Requeue, report_pass, report_refusal},
+    ended::by_object,
     recreate::reported,
     revision::Revision,
 };
@@ -166,12 +167,13 @@ impl Controller for ObjectSets {
                 loaded.refuse(Reason::PreflightError, text);
             }
         }
-        let (owners, observed, api) = (&self.owners, &self.observed, &self.shared.api);
         let Loaded {
             revision, phases, ..
-        } = &loaded;
-        let ran = jobs_run_before(owners, &record, &record, observed, api, revision, phases);
-        loaded.revision.ran = ran.await?;
+        } = &mut loaded;
+        let owner = (&*record, by_object(&status.ended));
+        let read = (&*self.observed, &self.shared.api);
+        let set = Some((&*record, ""));
+        note_ran(&self.owners, owner, set, read, revision, phases).await?;
         loaded.revision.reported = reported(&loaded.phases, &status.controller_of);
         self.roll_out(record, &status, loaded, failures).await
     }

@@ -221,6 +221,7 @@ impl ObjectSetPhases {
             delivery: work.delivery,
             reach: work.reach,
             force_adoption: self.force_adoption,
+            ended_before: &[],
             failures: work.failures,
         };
         if record.deleting {

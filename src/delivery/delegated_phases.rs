@@ -192,5 +192,6 @@ fn state(set: &RevisionRecord, phase: &PhaseRecord) -> PhaseState {
         paused: phase.is_paused().unwrap_or(false),
         conditions: status.conditions,
         controller_of: status.controller_of,
+        ended: status.ended,
     }
 }

@@ -29,12 +29,19 @@ impl Objects<'_> {
         let (gvk, key) = (state.through(&desired.gvk), &desired.key);
         let stored = self.target.get(&gvk, &key.namespace, &key.name);
         match stored {
-            None => (Live::Uncached, None),
+            None => self.ended(&gvk, desired).unwrap_or((Live::Uncached, None)),
             Some(stored) => match stored.parse() {
                 Ok(live) => (Live::Present(live), stored.settled),
                 Err(_) => (Live::Unread, None),
             },
         }
+    }
+
+    /// The last state of an object that has ended and is gone.
+    fn ended(&self, gvk: &Gvk, desired: &Desired) -> Option<(Live, Option<AppliedFingerprints>)> {
+        let key = &desired.key;
+        let last = self.target.ended(gvk, &key.namespace, &key.name)?;
+        Some((Live::Ended(last.parse().ok()?), last.settled))
     }
 
     /// True if the account may read an object, so that its content may be reported.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use baton_apis::ObjectSetProbe;
-use baton_engine::ObjectKey;
+use baton_engine::{ObjectKey, ended::Ended};
 use baton_fleet::inventory::Inventory;
 use baton_kubernetes::{
     store::{ObjectChange, Source},
@@ -18,6 +18,7 @@ use baton_probes::{CompileError, Probes};
 use baton_records::{
     key::Key,
     record::{Record, RecordKind},
+    revision::RevisionKey,
 };
 use baton_runtime::source::Wake;
 use parking_lot::Mutex;
@@ -57,14 +58,25 @@ pub(crate) struct Owners<K: RecordKind> {
     states: Mutex<HashMap<Key<K>, OwnerState>>,
 }
 
+/// Objects of an owner that older revisions have run with the same content.
+#[derive(Clone, Default)]
+pub(crate) struct RanBefore {
+    /// The Jobs with which an older revision has succeeded.
+    pub jobs: BTreeSet<ObjectKey>,
+    /// The objects that have ended.
+    pub ended: Ended,
+    /// Objects of older revisions that may still end.
+    pub may_end: Vec<(RevisionKey, ObjectKey)>,
+}
+
 struct OwnerState {
     uid: Arc<str>,
     /// Compiled probes, if one is in CEL. They never change, and compiling a rule takes as long as
     /// a whole pass.
     probes: Option<Probes>,
-    /// The Jobs that older revisions have run. They never change: the contents of older revisions
-    /// are immutable, and none is added.
-    ran_jobs: Option<BTreeSet<ObjectKey>>,
+    /// The objects that older revisions have run. The contents of older revisions are immutable,
+    /// and none is added, so only objects that may still end can change.
+    ran_before: Option<RanBefore>,
     /// The failing objects whose cause no watch reports.
     failing: Option<Failing>,
     /// True if a manifest names a kind that is not served, or an object was refused, since the
@@ -77,7 +89,7 @@ impl OwnerState {
         Self {
             uid: uid.clone(),
             probes: None,
-            ran_jobs: None,
+            ran_before: None,
             failing: None,
             waits_for_kinds: false,
         }
@@ -130,14 +142,14 @@ impl<K: RecordKind> Owners<K> {
         Ok(probes)
     }
 
-    /// The Jobs of an owner that older revisions have run, if they were stored.
-    pub(crate) fn ran(&self, owner: &Record<K>) -> Option<BTreeSet<ObjectKey>> {
-        self.read(owner, |memory| memory.ran_jobs.clone())
+    /// The objects of an owner that older revisions have run, if they were stored.
+    pub(crate) fn ran(&self, owner: &Record<K>) -> Option<RanBefore> {
+        self.read(owner, |memory| memory.ran_before.clone())
     }
 
-    /// Stores the Jobs of an owner that older revisions have run.
-    pub(crate) fn note_ran(&self, owner: &Record<K>, ran: BTreeSet<ObjectKey>) {
-        self.update(owner, |memory| memory.ran_jobs = Some(ran));
+    /// Stores the objects of an owner that older revisions have run.
+    pub(crate) fn note_ran(&self, owner: &Record<K>, ran: RanBefore) {
+        self.update(owner, |memory| memory.ran_before = Some(ran));
     }
 
     /// The failing objects of an owner whose cause no watch reports.

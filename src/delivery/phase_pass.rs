@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use baton_apis::{
-    LifecycleState, ObjectSetPhaseSpec, ObjectSetPhaseStatus, ObjectSetTemplatePhase,
+    EndedObject, LifecycleState, ObjectSetPhaseSpec, ObjectSetPhaseStatus, ObjectSetTemplatePhase,
     conditions::Reason, constants::CLASS_AGENT,
 };
 use baton_engine::{
@@ -11,6 +11,7 @@ use baton_engine::{
     conditions::{
         Requeue, failing_since, report_phase, report_phase_unknown, requeue_refused, was_refused,
     },
+    ended::by_object,
     object::Identity,
     pass::{Outcome, PassResult},
     recreate::reported,
@@ -36,7 +37,7 @@ use super::{
     observed::{AffectedSiblings, Observed},
     owners::Owners,
     phase_content::{changed_content, content_hash, left_out, misplaced_account},
-    ran::jobs_run_before,
+    ran::note_ran,
     shared::{Error, Shared},
     stopping::{Stopping, ended_early, workloads},
 };
@@ -66,6 +67,8 @@ pub(crate) struct PhasePass<'a> {
     pub reach: Reach,
     /// True if collision protection is off.
     pub force_adoption: bool,
+    /// Its objects that had ended before it was delegated, if another process knows them.
+    pub ended_before: &'a [EndedObject],
     /// Number of failed passes over the phase in a row before this one.
     pub failures: u32,
     /// Position of the phase in the queue of its site.
@@ -156,11 +159,11 @@ impl PhasePass<'_> {
         revision.was_refused = was_refused(&old.conditions);
         revision.failing_since = failing_since(&old.conditions);
         revision.reported = reported(phases, &old.controller_of);
-        if let Some(set) = &set {
-            let (observed, api) = (self.observed, &self.shared.api);
-            let ran = jobs_run_before(self.owners, record, set, observed, api, revision, phases);
-            revision.ran = ran.await?;
-        }
+        let recorded = self.ended_before.iter().chain(&old.ended);
+        let owner = (record, by_object(recorded));
+        let read = (self.observed, &self.shared.api);
+        let of = set.as_deref().map(|set| (set, record.class()));
+        note_ran(self.owners, owner, of, read, revision, phases).await?;
         let changed = changed_content(&spec, &old);
         old.content_hash.get_or_insert_with(|| content_hash(&spec));
         let probes = spec.availability_probes.as_deref().unwrap_or_default();

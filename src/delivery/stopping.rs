@@ -133,7 +133,7 @@ impl Stopping<'_> {
             }
             let live = match self.objects.cached(workload).0 {
                 Live::Present(live) => live,
-                Live::Gone | Live::Uncached => continue,
+                Live::Gone | Live::Uncached | Live::Ended(_) => continue,
                 Live::Unread => {
                     running.push(format!("{} (cannot be read)", workload.key));
                     continue;

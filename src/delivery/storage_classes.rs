@@ -55,7 +55,7 @@ pub(super) async fn note_missing(
 fn is_bound(objects: Objects<'_>, claim: &Desired) -> bool {
     match objects.cached(claim).0 {
         Live::Present(live) => live["status"]["phase"] == "Bound",
-        Live::Unread | Live::Uncached | Live::Gone => false,
+        Live::Unread | Live::Uncached | Live::Gone | Live::Ended(_) => false,
     }
 }
 

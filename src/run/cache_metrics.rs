@@ -5,7 +5,7 @@ use std::fmt;
 use baton_apis::metrics::{CACHE_INFORMERS, CACHE_OBJECTS};
 use baton_engine::Gvk;
 use baton_kubernetes::target::Target;
-use baton_runtime::metrics::{Metrics, encode_family};
+use baton_runtime::{exposition::encode_family, metrics::Metrics};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet},

@@ -8,7 +8,7 @@ use std::{
 
 use baton_apis::{SiteCounts, SiteDeployment, metrics::SITES};
 use baton_kubernetes::fence::Fence;
-use baton_runtime::metrics::{Metrics, encode_family};
+use baton_runtime::{exposition::encode_family, metrics::Metrics};
 use kube::ResourceExt as _;
 use prometheus_client::{
     collector::Collector,

@@ -17,7 +17,7 @@ use baton_apis::{
 use baton_fleet::inventory::Inventory;
 use baton_kubernetes::fence::Fence;
 use baton_records::{deployment::DeploymentRecord, key::OwnKind as _, revision::RevisionRecord};
-use baton_runtime::metrics::{Metrics, encode_family};
+use baton_runtime::{exposition::encode_family, metrics::Metrics};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet},

@@ -161,6 +161,10 @@ pub struct ObjectSetStatus {
     /// First objects that keep the revision from being available, with the reason; at most 16.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting_for: Vec<WaitingForObject>,
+    /// Objects that have run to their end and are deleted by their own rule, such as Jobs with
+    /// `ttlSecondsAfterFinished`. They are not created again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ended: Vec<EndedObject>,
     /// Hash of the immutable content as first observed. Content with another hash is refused with
     /// the reason `SpecChanged`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -206,6 +210,51 @@ pub struct RemotePhaseReference {
     pub name: String,
     /// UID of the `ObjectSetPhase`.
     pub uid: String,
+}
+
+/// An object that has run to its end: a Job with `ttlSecondsAfterFinished`, or a Pod that is not
+/// restarted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EndedObject {
+    /// API group of the object; the empty string for the core group.
+    pub group: String,
+    /// Kind of the object.
+    pub kind: String,
+    /// Name of the object.
+    pub name: String,
+    /// Namespace of the object; absent for cluster-scoped objects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// `Complete` or `Failed`.
+    pub outcome: EndedOutcome,
+    /// Message of the probes that the object failed in its last state; absent if it passed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+impl EndedObject {
+    /// True if a reference names this object.
+    #[must_use]
+    pub fn is(&self, reference: &ControlledObjectReference) -> bool {
+        (&self.group, &self.kind, &self.name, &self.namespace)
+            == (
+                &reference.group,
+                &reference.kind,
+                &reference.name,
+                &reference.namespace,
+            )
+    }
+}
+
+/// The result of an object that has run to its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub enum EndedOutcome {
+    /// The object has completed its work.
+    #[default]
+    Complete,
+    /// The object has failed.
+    Failed,
 }
 
 /// An object because of which a revision is not available.

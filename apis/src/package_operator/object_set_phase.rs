@@ -3,7 +3,9 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{ControlledObjectReference, ObjectSetObject, ObjectSetProbe, limits, schema};
+use crate::{
+    ControlledObjectReference, EndedObject, ObjectSetObject, ObjectSetProbe, limits, schema,
+};
 
 /// The content of a delegated phase.
 ///
@@ -97,6 +99,10 @@ pub struct ObjectSetPhaseStatus {
     /// Objects that this phase controls, in the order of the objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub controller_of: Vec<ControlledObjectReference>,
+    /// Objects that have run to their end and are deleted by their own rule, such as Jobs with
+    /// `ttlSecondsAfterFinished`. They are not created again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ended: Vec<EndedObject>,
     /// Hash of the manifests as first observed. Manifests with another hash are refused with the
     /// reason `SpecChanged`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -107,14 +107,17 @@ pub fn report_pass(
     let mut status = into_status(conditions, previous, revision);
     merge_remote_phases(&mut status.remote_phases, outcome.remote_phases);
     status.controller_of = outcome.controller_of;
+    status.ended = outcome.ended;
     status.waiting_for = texts::waiting_for(outcome.waiting_for);
     let is_progress = if is_silent {
         !withdraws_available(previous, &status)
     } else {
         only_loses_objects(previous, &status)
     };
+    // An end that is not stored is lost with the process, and the object runs again.
+    let has_ended = status.ended != previous.ended;
     Report {
-        is_interim: is_progress && !has_written,
+        is_interim: is_progress && !has_written && !has_ended,
         status,
         requeue,
     }
@@ -172,6 +175,7 @@ pub fn report_phase(
     set_paused(&mut conditions, revision, true);
     let status = ObjectSetPhaseStatus {
         stopped_for: outcome.stopped_for,
+        ended: outcome.ended,
         ..into_phase_status(conditions, previous, outcome.controller_of)
     };
     (status, requeue)
@@ -203,6 +207,7 @@ fn into_phase_status(
         conditions: conditions.into_list(),
         controller_of,
         content_hash: previous.content_hash.clone(),
+        ended: previous.ended.clone(),
         stopped_for: previous.stopped_for.clone(),
     }
 }
@@ -468,6 +473,7 @@ fn into_status(
         remote_phases: previous.remote_phases.clone(),
         controller_of: Vec::new(),
         waiting_for: Vec::new(),
+        ended: previous.ended.clone(),
         content_hash: previous.content_hash.clone(),
     }
 }

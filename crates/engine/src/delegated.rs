@@ -7,7 +7,7 @@
 mod tests;
 
 use baton_apis::{
-    ControlledObjectReference, RemotePhaseReference, WaitingForObject,
+    ControlledObjectReference, EndedObject, RemotePhaseReference, WaitingForObject,
     conditions::{AVAILABLE, PAUSED, Reason},
     constants::GROUP,
 };
@@ -56,6 +56,8 @@ pub struct PhaseState {
     pub conditions: Vec<Condition>,
     /// The objects that it controls, as its controller reported.
     pub controller_of: Vec<ControlledObjectReference>,
+    /// Its objects that have run to their end, as its controller reported.
+    pub ended: Vec<EndedObject>,
 }
 
 /// A request about a phase object.

@@ -16,11 +16,10 @@
 //! answer to a dry run has the fingerprint of the live object exactly if the apply would change
 //! neither an owned value nor the set of owned paths.
 //!
-//! Two losses in the server are built in here, so that they cost no dry run: an empty list or a
-//! `null` that a built-in kind does not store (`args: []`, `creationTimestamp: null`), and a
-//! Secret's `stringData`, whose values appear in `data` while the ownership stays with
-//! `stringData`. A `null` is owned like any value; where the server replaces it by a default or an
-//! empty value, that is a difference of form.
+//! A loss in the server is built in here, so that it costs no dry run: an empty list or a `null`
+//! that a built-in kind does not store (`args: []`, `creationTimestamp: null`). A `null` is owned
+//! like any value; where the server replaces it by a default or an empty value, that is a
+//! difference of form.
 //!
 //! [`legacy`] handles the entries of other kinds that Package Operator has left.
 
@@ -34,11 +33,12 @@ use serde_json::Value;
 
 use self::create_only::{owned_at, owned_part, remove, set};
 pub use self::fields::Marker;
-use self::fields::{field, write_key};
-use self::fingerprint::{ABSENT, mix, of_map, of_node, of_owned, of_value};
+use self::fields::write_key;
+use self::fingerprint::{ABSENT, mix, of_map, of_owned, of_value};
 use self::legacy::OwnedFields;
-use self::walk::{compare_roots, encoded};
-use crate::object::{map_mut, text};
+pub use self::texts::{encode_texts, is_secret};
+use self::texts::{owns_texts, stored_fields};
+use self::walk::compare_roots;
 
 mod create_only;
 pub mod drift;
@@ -53,11 +53,8 @@ pub mod others;
 mod properties;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod walk;
-
-/// The write-only field of a Secret, which the server encodes in base64 and adds to `data`. The
-/// ownership stays with `stringData`, whoever changes `data` later.
-const STRING_DATA: &str = "stringData";
 
 /// Fields of the root's `metadata` that the server leaves out of `managedFields`.
 const UNOWNED_METADATA: [&str; 8] = [
@@ -87,28 +84,17 @@ pub enum Difference {
     Surplus(String),
 }
 
-/// True if an object is a Secret of the core group.
-pub fn is_secret(object: &Value) -> bool {
-    text(object, "kind") == "Secret" && text(object, "apiVersion") == "v1"
-}
-
-/// Returns a manifest in which the `stringData` of a Secret is in its `data` as well, as on a
-/// server.
-pub fn with_string_data(manifest: &Value) -> Cow<'_, Value> {
-    let texts = manifest.get(STRING_DATA).and_then(Value::as_object);
-    let Some(texts) = texts.filter(|_| is_secret(manifest)) else {
-        return Cow::Borrowed(manifest);
-    };
-    let mut manifest = manifest.clone();
-    map_mut(&mut manifest, "data").extend(encoded(texts));
-    Cow::Owned(manifest)
-}
-
 /// The fields that our manager's applies own in a live object, in the `fieldsV1` form.
 ///
-/// Returns `None` if we never applied the object, or if somebody cleared its `managedFields`.
-pub fn owned_fields(live: &Value) -> Option<&Value> {
-    apply_entry(live)?.get("fieldsV1")
+/// Texts of a Secret are fields of its `data`. Returns `None` if we never applied the object, or if
+/// somebody cleared its `managedFields`.
+pub fn owned_fields(live: &Value) -> Option<Cow<'_, Value>> {
+    let entry = apply_entry(live)?;
+    if owns_texts(entry, live) {
+        let fields = stored_fields(entry, live)?;
+        return Some(Cow::Owned(fields.into_owned().into()));
+    }
+    entry.get("fieldsV1").map(Cow::Borrowed)
 }
 
 /// Compares the configuration that we would apply with the live object.
@@ -194,9 +180,7 @@ pub fn live_fingerprint(live: &Value) -> Option<u64> {
         .flatten();
     let metadata = metadata.filter(|(marker, _)| *marker != "f:ownerReferences");
     let fields = mix(fields, of_owned(metadata, live.get("metadata")));
-    let texts = field(&owned, STRING_DATA).filter(|_| live.get(STRING_DATA).is_none());
-    let texts = texts.map_or(ABSENT, |node| of_node(node, live.get("data")));
-    Some(mix(mix(version, fields), texts))
+    Some(mix(version, fields))
 }
 
 /// The path of a field below an object's root, such as `.spec.replicas`.
@@ -261,6 +245,16 @@ impl FieldPath {
         Ok(Self(keys))
     }
 
+    /// The path of the field in which the server stores the value: `.data` for `.stringData`, which
+    /// a Secret has no longer when it is compared.
+    #[must_use]
+    pub fn stored(mut self) -> Self {
+        if let Some(first) = self.0.first_mut().filter(|first| *first == "stringData") {
+            "data".clone_into(first);
+        }
+        self
+    }
+
     /// True if the path is at, above or below the field with these keys.
     pub fn overlaps(&self, keys: &[&str]) -> bool {
         self.0.iter().zip(keys).all(|(own, key)| own == key)
@@ -305,8 +299,9 @@ impl fmt::Display for FieldPath {
 /// apply of the map's other keys takes the whole map back, without the path: the server has no
 /// shares in an atomic value.
 pub fn with_create_only(wanted: &mut Value, live: &Value, paths: &[FieldPath]) {
-    let owned = owned_fields(live).and_then(Value::as_object);
+    let owned = owned_fields(live);
     for FieldPath(keys) in paths {
+        let owned = owned.as_deref().and_then(Value::as_object);
         let node = owned.and_then(|owned| owned_at(owned, keys));
         let live = keys.iter().try_fold(live, |live, key| live.get(key));
         match node

@@ -15,6 +15,7 @@ pub mod containers;
 pub mod delegated;
 pub mod deployment;
 pub mod diff;
+pub mod ended;
 pub mod handover;
 pub mod heirs;
 pub mod keep;

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::{
     Request,
     diff::{self, Difference, drift::Drift, legacy},
+    ended,
     handover::{Adoption, Siblings, Situation, classify, collision_message, decide_adoption},
     heirs::handed_over,
     object::{
@@ -21,7 +22,10 @@ use crate::{
     revision::{Delivery, Desired, Revision},
     stop::is_switched_on,
 };
-use baton_apis::constants::{ANNOTATION_REVISION, LABEL_CACHE, LABEL_CACHE_VALUE};
+use baton_apis::{
+    EndedObject, EndedOutcome,
+    constants::{ANNOTATION_REVISION, LABEL_CACHE, LABEL_CACHE_VALUE},
+};
 use references::References;
 
 /// The state of an object according to a cache or a server.
@@ -37,6 +41,9 @@ pub enum Live {
     Gone,
     /// The object exists.
     Present(Value),
+    /// The object does not exist any more: it was deleted after it had [ended](crate::ended). The
+    /// value is its last state.
+    Ended(Value),
 }
 
 /// Fingerprints of a wanted body and of the live fields in the server's answer to it. While both
@@ -183,8 +190,64 @@ impl<'a> ObjectPass<'a> {
     pub fn live(&self) -> Option<&Value> {
         match &self.live {
             Live::Present(live) => Some(live),
-            Live::Unread | Live::Uncached | Live::Gone => None,
+            Live::Unread | Live::Uncached | Live::Gone | Live::Ended(_) => None,
         }
+    }
+
+    /// The live object, or the last state of one that has ended.
+    fn last(&self) -> Option<&Value> {
+        match &self.live {
+            Live::Ended(last) => Some(last),
+            _ => self.live(),
+        }
+    }
+
+    /// The recorded end of an object that does not exist any more.
+    pub fn recorded_end(&self) -> Option<&EndedObject> {
+        let is_absent = matches!(self.live, Live::Uncached | Live::Gone | Live::Ended(_));
+        self.recorded().filter(|_| is_absent)
+    }
+
+    /// The recorded end of an object, whoever controls an object of its name now. There is none
+    /// while the object runs again under this revision.
+    pub fn recorded(&self) -> Option<&EndedObject> {
+        let recorded = self.revision.ended.get(&self.desired.key)?;
+        let runs_again = self.is_controlled() && self.live().is_some_and(|live| self.has_run(live));
+        (!runs_again).then_some(recorded)
+    }
+
+    /// The last state of the object and its outcome, if it has run to its end with the wanted
+    /// content: under this revision, or under an older one that did not hand it over before it was
+    /// deleted.
+    pub fn ended(&self) -> Option<(&Value, EndedOutcome)> {
+        let last = self.last()?;
+        let outcome = ended::outcome(&self.desired.key, last)?;
+        let counts = match self.classify(last) {
+            Situation::Ours => true,
+            Situation::Previous(_) => {
+                !self.is_staying() && ended::is_inherited(self.desired, outcome)
+            }
+            _ => false,
+        };
+        (counts && self.has_run(last)).then_some((last, outcome))
+    }
+
+    /// True if the object has run to its end, and is deleted or being deleted.
+    pub fn has_ended(&self) -> bool {
+        !self.is_staying() && (self.ended().is_some() || self.recorded_end().is_some())
+    }
+
+    /// True if the object exists and is not being deleted.
+    fn is_staying(&self) -> bool {
+        self.live().is_some_and(|live| !is_terminating(live))
+    }
+
+    /// True if a state has the wanted content, perhaps in the form in which the server stores it.
+    fn has_run(&self, last: &Value) -> bool {
+        // The fingerprints of an object that has run before are those of another content.
+        let applied = self.learned.or(self.settled);
+        let applied = applied.filter(|_| !self.revision.ran.contains(&self.desired.key));
+        self.has_content(last) || (applied.is_some() && applied == self.fingerprints(last))
     }
 
     pub fn is_controlled(&self) -> bool {
@@ -217,7 +280,10 @@ impl<'a> ObjectPass<'a> {
             | Progress::Checked
             | Progress::RefusedUnmigrated => match &self.live {
                 Live::Unread => NextAction::Check(Request::Get),
-                Live::Uncached | Live::Gone => self.need_when_absent(),
+                Live::Uncached | Live::Gone | Live::Ended(_) if self.has_ended() => {
+                    NextAction::Nothing
+                }
+                Live::Uncached | Live::Gone | Live::Ended(_) => self.need_when_absent(),
                 Live::Present(live) => self.need_when_present(live),
             },
         }
@@ -257,6 +323,7 @@ impl<'a> ObjectPass<'a> {
                 let text = collision_message(self.desired, refusal);
                 NextAction::Blocked(Problem::Collision, text)
             }
+            _ if self.has_ended() => NextAction::Nothing,
             // A write to a terminating object is lost with it; the object is created again when it
             // is gone.
             _ if is_terminating(live) => NextAction::Wait(why_terminating(live)),

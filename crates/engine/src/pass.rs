@@ -10,7 +10,7 @@ mod tests;
 
 use std::{fmt, time::Duration};
 
-use baton_apis::{WaitingForObject, conditions::Reason};
+use baton_apis::{EndedObject, WaitingForObject, conditions::Reason};
 
 use crate::{
     Answer, Request,
@@ -368,7 +368,13 @@ impl<'a> Pass<'a> {
         if let NextAction::Wait(text) = object.next_action() {
             return Some(text.into());
         }
-        let Some(live) = object.live() else {
+        let ended = object.ended().map(|(last, _)| last);
+        if ended.is_none()
+            && let Some(end) = object.recorded_end()
+        {
+            return end.message.clone().map(Failure::from);
+        }
+        let Some(live) = object.live().or(ended) else {
             return Some("not found".to_owned().into());
         };
         let Desired {
@@ -418,13 +424,15 @@ impl<'a> Pass<'a> {
     ///
     /// # Panics
     /// If [`Pass::step`] has not returned [`Step::Done`] yet.
-    pub fn outcome(self) -> Outcome {
+    pub fn outcome(mut self) -> Outcome {
+        let ended = self.ended();
         let mut outcome = Outcome {
             result: self
                 .result
                 .expect("a pass is asked for its outcome when it is done"),
             controller_of: Vec::new(),
             controls_all: true,
+            ended,
             waiting_for: self.waiting_for,
             remote_phases: Vec::new(),
             pause_agreed: true,
@@ -440,8 +448,11 @@ impl<'a> Pass<'a> {
             if let Some(Delegate { delegated, .. }) = &self.delegates[phase] {
                 let state = delegated.state.as_ref().filter(|state| state.is_ours);
                 let controlled = state.map_or(&[][..], |state| &state.controller_of);
-                outcome.controls_all &=
-                    controlled.len() >= self.snapshot.phases[phase].objects.len();
+                let ended = state.map_or(&[][..], |state| &state.ended);
+                let is_gone = |end: &&EndedObject| !controlled.iter().any(|it| end.is(it));
+                let count = controlled.len() + ended.iter().filter(is_gone).count();
+                outcome.controls_all &= count >= self.snapshot.phases[phase].objects.len();
+                outcome.ended.extend_from_slice(ended);
                 outcome.controller_of.extend_from_slice(controlled);
                 outcome.remote_phases.extend(delegated.reference());
                 if let Some(state) = state {
@@ -455,7 +466,7 @@ impl<'a> Pass<'a> {
                 if pass.is_controlled() {
                     outcome.controller_of.push(controlled_reference(key));
                 } else {
-                    outcome.controls_all = false;
+                    outcome.controls_all &= pass.has_ended();
                 }
                 if let Some(live) = pass.live().filter(|_| pass.desired.hidden.is_none()) {
                     outcome.mapped.extend(mapped(mappings, live));

@@ -53,7 +53,12 @@ pub fn is_recreated(desired: &Desired) -> bool {
 
 /// True if an object runs to its end, once for each content.
 pub fn runs_once(desired: &Desired) -> bool {
-    is_job(desired) && is_recreated(desired) && update(desired) != UPDATE_RERUN
+    is_job(desired) && is_recreated(desired) && !is_rerun(desired)
+}
+
+/// True if an object is to run again with each revision, whatever its content.
+pub(crate) fn is_rerun(desired: &Desired) -> bool {
+    update(desired) == UPDATE_RERUN
 }
 
 /// The objects that are deleted and created again for a change, among those that a revision controls

@@ -8,10 +8,10 @@ mod manifest;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use baton_apis::{
-    CollisionProtection, ConditionMapping, ControlledObjectReference, LifecycleState,
+    CollisionProtection, ConditionMapping, ControlledObjectReference, EndedObject, LifecycleState,
     ObjectSetTemplatePhase, WaitingForObject,
     conditions::Reason,
     constants::{
@@ -27,6 +27,7 @@ use crate::{
     Gvk, ObjectKey,
     delegated::Delegated,
     diff::FieldPath,
+    diff::{encode_texts, is_secret},
     mapping::is_condition_type,
     names::{for_message, is_label, quoted, segment_problem},
     object::{Identity, map_mut, metadata, metadata_mut, owner_references, text},
@@ -82,6 +83,9 @@ pub struct Revision {
     pub reported: Vec<ControlledObjectReference>,
     /// The Jobs that an older revision of the chain has run to their end with the same content.
     pub ran: BTreeSet<ObjectKey>,
+    /// The objects that have run to their end with the same content, in this revision or an older
+    /// one. They are not created again.
+    pub ended: BTreeMap<ObjectKey, EndedObject>,
     /// The objects that newer revisions of the chain want in the same cluster; only for a teardown.
     pub newer_wants: BTreeSet<ObjectKey>,
 }
@@ -270,6 +274,7 @@ pub fn prepare(revision: &Revision, phases: Vec<ObjectSetTemplatePhase>) -> Vec<
                         .create_only_fields
                         .iter()
                         .filter_map(|path| match FieldPath::parse(path) {
+                            Ok(path) if is_secret(&manifest) => Some(path.stored()),
                             Ok(path) => Some(path),
                             Err(error) => {
                                 violations.push(format!("createOnlyFields: {error}"));
@@ -315,11 +320,13 @@ pub fn prepare(revision: &Revision, phases: Vec<ObjectSetTemplatePhase>) -> Vec<
         .collect()
 }
 
-/// Adds the metadata of every managed object, and removes fields that only a server may set.
+/// Adds the metadata of every managed object, removes fields that only a server may set, and
+/// encodes the texts of a Secret.
 fn complete(revision: &Revision, manifest: &mut Value) {
     if let Some(manifest) = manifest.as_object_mut() {
         manifest.remove("status");
     }
+    encode_texts(manifest);
     let fields = metadata_mut(manifest);
     for field in SERVER_SET {
         fields.remove(field);

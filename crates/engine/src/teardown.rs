@@ -229,7 +229,9 @@ impl<'a> Teardown<'a> {
         }
         let live = match &object.live {
             Live::Gone => return NextAction::Nothing,
-            Live::Unread | Live::Uncached => return NextAction::Send(Request::Get),
+            Live::Unread | Live::Uncached | Live::Ended(_) => {
+                return NextAction::Send(Request::Get);
+            }
             Live::Present(live) => live,
         };
         match removal(live, &self.revision.identity.uid) {

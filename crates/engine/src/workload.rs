@@ -209,7 +209,7 @@ impl<'a> Container<'a> {
     }
 }
 
-fn list<'a>(object: &'a Value, path: &str) -> &'a [Value] {
+pub(crate) fn list<'a>(object: &'a Value, path: &str) -> &'a [Value] {
     let list = object.pointer(path).and_then(Value::as_array);
     list.map_or(&[], Vec::as_slice)
 }

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use baton_apis::{
-    LifecycleState, ObjectSetPhaseStatus,
+    EndedObject, LifecycleState, ObjectSetPhaseStatus,
     conditions::{ARCHIVED, Reason, SUCCEEDED},
     constants::{
         ANNOTATION_HEARTBEAT_SECONDS, ANNOTATION_ORIGIN, ANNOTATION_SITE, API_VERSION, CLASS_AGENT,
@@ -72,6 +72,9 @@ pub struct Origin {
     /// Place of the phase in the queue of a site.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     site: Option<QueuePosition>,
+    /// Objects of the phase that had ended before the mirror was made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    ended: Vec<EndedObject>,
 }
 
 /// The position of a phase in the queue of a site.
@@ -232,7 +235,20 @@ impl Origin {
             reach,
             heirs: Vec::new(),
             site: None,
+            ended: Vec::new(),
         }
+    }
+
+    /// Sets the objects of the phase that had ended before the mirror was made.
+    #[must_use]
+    pub fn with_ended(mut self, ended: Vec<EndedObject>) -> Self {
+        self.ended = ended;
+        self
+    }
+
+    /// The objects of the phase that had ended before the mirror was made.
+    pub fn ended(&self) -> &[EndedObject] {
+        &self.ended
     }
 
     /// Sets the place in the queue of a site.

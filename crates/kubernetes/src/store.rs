@@ -126,6 +126,12 @@ impl Store {
         self.table.lock().current((namespace, name)).cloned()
     }
 
+    /// The last state of an object that does not exist any more and had
+    /// [ended](baton_engine::ended). Of such objects the last thousand are stored.
+    pub fn ended(&self, namespace: &str, name: &str) -> Option<Arc<Stored>> {
+        self.table.lock().ended((namespace, name)).cloned()
+    }
+
     /// Number of objects.
     pub fn len(&self) -> usize {
         self.table.lock().len()

@@ -326,6 +326,11 @@ impl Target {
         self.0.informers.store(gvk)?.get(namespace, name)
     }
 
+    /// The last state of a child that has ended and is gone, see [`crate::store`].
+    pub fn ended(&self, gvk: &Gvk, namespace: &str, name: &str) -> Option<Arc<Stored>> {
+        self.0.informers.store(gvk)?.ended(namespace, name)
+    }
+
     /// The children of a kind that have an owner whose UID `by` accepts, each with that UID.
     pub fn owned(&self, gvk: &Gvk, by: impl Fn(&str) -> bool) -> Vec<(ObjectKey, Box<str>)> {
         let store = self.0.informers.store(gvk);

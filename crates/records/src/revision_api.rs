@@ -180,8 +180,8 @@ impl Api {
         }
     }
 
-    /// Makes a revision an owner of a slice, in place of the deployment that made both: from now on
-    /// the slice exists as long as its revisions. Returns the new record of the slice.
+    /// Makes a revision an owner of a slice, in place of the deployment that created both. From now
+    /// on the slice exists as long as its revisions. Returns the new record of the slice.
     ///
     /// # Errors
     /// [`ApiError::Changed`] if the slice is no longer the one that was read.
@@ -255,8 +255,8 @@ impl Api {
     }
 }
 
-/// The JSON patch that adds an owner to a slice. It refers to the other owners by their places
-/// only.
+/// The JSON patch that adds an owner to a slice. It refers to the other owners only by their
+/// positions.
 fn ownership(
     own: &OwnerReference,
     owner_index: Option<usize>,
@@ -274,7 +274,7 @@ fn ownership(
     [add(&[METADATA, "resourceVersion"], version), owner]
 }
 
-/// The place of a revision's deployment among the owners of a slice.
+/// The position of a revision's deployment among the owners of a slice.
 fn owner_index(revision: &RevisionRecord, slice: &SliceRecord) -> Option<usize> {
     let mut owners = slice.owners.iter();
     owners.position(|owner| Some(owner) == revision.controller.as_ref())

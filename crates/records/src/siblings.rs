@@ -9,7 +9,8 @@ use std::{
 };
 
 use baton_apis::{
-    ControlledObjectReference, ObjectSetObject, ObjectSetPhaseSpec, conditions::SUCCEEDED,
+    ControlledObjectReference, EndedObject, ObjectSetObject, ObjectSetPhaseSpec,
+    conditions::SUCCEEDED,
 };
 use baton_engine::{
     ObjectKey,
@@ -140,13 +141,17 @@ impl<'a> CachedSiblings<'a> {
             Ok(status) => status,
             Err(error) => return Some(doubtful(error.to_string())),
         };
+        // An object that has ended is gone, and was the newer revision's.
+        let has = |controlled: &[ControlledObjectReference], ended: &[EndedObject]| {
+            controlled.contains(wanted) || ended.iter().any(|end| end.is(wanted))
+        };
         // The reports of its phase objects may not be in the status of the revision yet.
         let is_delegated = || {
             let phases = self.stores.phases.controlled_by(newer);
             let mut reports = phases.iter().filter_map(|phase| phase.status().ok());
-            reports.any(|status| status.controller_of.contains(wanted))
+            reports.any(|status| has(&status.controller_of, &status.ended))
         };
-        if status.controller_of.contains(wanted) || is_delegated() {
+        if has(&status.controller_of, &status.ended) || is_delegated() {
             return Some(Claim::of(name));
         }
         find(&status.conditions, SUCCEEDED)?;

@@ -1,4 +1,38 @@
-//! The older text format of Prometheus, for clients that do not accept `OpenMetrics`.
+//! Writes metrics: series that are computed for a scrape, and the older text format of Prometheus
+//! for clients that do not accept `OpenMetrics`.
+
+use std::fmt;
+
+use baton_apis::metrics::MetricFamily;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+
+/// Writes the series of a family that a collector has computed for a scrape.
+///
+/// # Errors
+/// If a value cannot be written in the format.
+pub fn encode_family(
+    encoder: &mut DescriptorEncoder,
+    family: &MetricFamily,
+    series: &impl EncodeMetric,
+) -> fmt::Result {
+    encode_named(encoder, family.name, family, series)
+}
+
+/// Writes the series of a family whose name has a variable part.
+///
+/// # Errors
+/// If a value cannot be written in the format.
+pub fn encode_named(
+    encoder: &mut DescriptorEncoder,
+    name: &str,
+    family: &MetricFamily,
+    series: &impl EncodeMetric,
+) -> fmt::Result {
+    // The registry adds this period to the families that are registered with it.
+    let help = format!("{}.", family.help);
+    let metric = encoder.encode_descriptor(name, &help, None, series.metric_type())?;
+    series.encode(metric)
+}
 
 /// Translates `OpenMetrics` text to the text format 0.0.4.
 ///

@@ -2,7 +2,7 @@
 
 pub mod clock;
 pub mod controller;
-mod exposition;
+pub mod exposition;
 pub mod metrics;
 pub mod outcomes;
 mod process;

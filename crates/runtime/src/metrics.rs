@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -28,34 +28,6 @@ use baton_kubernetes::{events::EventMetrics, request_metrics::RequestMetrics};
 const SECONDS: [f64; 14] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 ];
-
-/// Writes the series of a family that a collector has computed for a scrape.
-///
-/// # Errors
-/// If a value cannot be written in the format.
-pub fn encode_family(
-    encoder: &mut DescriptorEncoder,
-    family: &MetricFamily,
-    series: &impl EncodeMetric,
-) -> fmt::Result {
-    encode_named(encoder, family.name, family, series)
-}
-
-/// Writes the series of a family whose name has a variable part.
-///
-/// # Errors
-/// If a value cannot be written in the format.
-pub fn encode_named(
-    encoder: &mut DescriptorEncoder,
-    name: &str,
-    family: &MetricFamily,
-    series: &impl EncodeMetric,
-) -> fmt::Result {
-    // The registry adds this period to the families that are registered with it.
-    let help = format!("{}.", family.help);
-    let metric = encoder.encode_descriptor(name, &help, None, series.metric_type())?;
-    series.encode(metric)
-}
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ControllerLabel {

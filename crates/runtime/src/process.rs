@@ -11,7 +11,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-use crate::metrics::encode_family;
+use crate::exposition::encode_family;
 
 /// The unit of times in `/proc/PID/stat`. The kernel scales the times in user space to 100 Hz on
 /// every architecture that Rust supports, for any tick of its own.

@@ -183,6 +183,8 @@ pub enum OwnerPicture {
     Nobody,
     /// The object does not exist.
     Missing,
+    /// The object has run to its end, and was deleted by its own rule.
+    Ended,
     /// The controller of the phase's class, perhaps in another cluster.
     Delegated {
         /// Name of the class.
@@ -199,7 +201,9 @@ impl ObjectPicture {
     pub fn is_ready(&self) -> bool {
         let is_own = matches!(
             self.owner,
-            OwnerPicture::ThisRevision { .. } | OwnerPicture::Delegated { .. }
+            OwnerPicture::ThisRevision { .. }
+                | OwnerPicture::Delegated { .. }
+                | OwnerPicture::Ended
         );
         is_own && self.healthy == Health::True
     }

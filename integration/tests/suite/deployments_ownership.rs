@@ -200,7 +200,7 @@ async fn revisions_are_adopted_before_their_orphaning_is_observed() {
         WithHeldWatch::create(held.ns).await;
         let is_write = |it: &&ObservedRequest| it.is_write() && it.path.contains("/objectsets");
         let requests = faults
-            .until("a revision to be adopted or made", |requests| {
+            .until("a revision to be adopted or created", |requests| {
                 requests[earlier..].iter().any(|it| is_write(&it))
             })
             .await;

@@ -508,8 +508,8 @@ async fn a_changed_revision_is_refused_with_advice() {
         (refused.code, refused.stderr.as_str()),
         (
             2,
-            "error: objectset.package-operator.run/web-v1 exists with another content, and revisions do not change; \
-             make the next one: --revision --name NEW-NAME --previous web-v1\n"
+            "error: objectset.package-operator.run/web-v1 exists with other content, and a revision cannot be changed; \
+             create the next one: --revision --name NEW-NAME --previous web-v1\n"
         )
     );
     run(&["--revision", "--name=web-v2", "--previous=web-v1"]).done();

@@ -158,6 +158,7 @@ fn phase_state(set: usize, record: Record) -> PhaseState {
         paused: record.paused,
         conditions: status.conditions,
         controller_of: status.controller_of,
+        ended: status.ended,
     }
 }
 

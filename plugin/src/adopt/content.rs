@@ -10,15 +10,12 @@
 
 use baton_apis::constants::{ANNOTATION_LAST_APPLIED, ANNOTATIONS_OF_TOOLS};
 use baton_engine::diff::{
-    Marker,
+    Marker, encode_texts,
     legacy::{entries, migrated},
     owned_fields,
 };
 use baton_view::{
-    diff::{
-        clean::clean_live,
-        project::{project, with_string_data_encoded},
-    },
+    diff::{clean::clean_live, project::project},
     object::text_at,
 };
 use serde_json::{Map, Value};
@@ -61,9 +58,14 @@ pub(crate) fn content(live: &Value, wanted: Option<Value>, former: &[String]) ->
     if let Some(entries) = migrated(live, former) {
         theirs["metadata"]["managedFields"] = entries.into();
     }
-    let owned = owned_fields(&theirs).and_then(Value::as_object);
+    let owned = owned_fields(&theirs);
+    let owned = owned.as_deref().and_then(Value::as_object);
     let owned = owned.filter(|_| is_of_version(&theirs, live));
-    let wanted = wanted.map(|wanted| with_string_data_encoded(without_nulls(wanted)));
+    let wanted = wanted.map(|wanted| {
+        let mut wanted = without_nulls(wanted);
+        encode_texts(&mut wanted);
+        wanted
+    });
     let (concise, full) = match (&wanted, owned) {
         (Some(wanted), Some(_)) => (project(live, wanted), project(&theirs, wanted)),
         (Some(wanted), None) => (project(live, wanted), project(live, wanted)),
@@ -123,7 +125,7 @@ impl Content {
 /// True if the entry has the paths of the object's version.
 fn is_of_version(theirs: &Value, live: &Value) -> bool {
     let mut entries = entries(theirs).iter();
-    let ours = entries.find(|entry| entry.get("fieldsV1") == owned_fields(theirs));
+    let ours = entries.find(|entry| entry.get("fieldsV1") == owned_fields(theirs).as_deref());
     ours.is_some_and(|entry| entry.get("apiVersion") == live.get("apiVersion"))
 }
 

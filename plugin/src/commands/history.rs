@@ -31,7 +31,7 @@ use crate::{
 
 /// List the revisions of a deployment or of a chain, or print one of them
 ///
-/// An asterisk marks the current revision, which was made from the present template of the
+/// An asterisk marks the current revision, which was created from the present template of the
 /// deployment. For an Application of Shipper (app/NAME), lists its Releases by generation. For a
 /// deployment to sites (sitedeploy/NAME), lists its rollouts, with the number of sites that have a
 /// revision of each and the number that run its version. For an application for sites

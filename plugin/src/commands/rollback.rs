@@ -51,7 +51,7 @@ const ROUNDS: usize = 5;
 /// first step of the new Release.
 ///
 /// For a deployment to sites (sitedeploy/NAME), an older version goes to the sites in waves, as any
-/// other. The default is the version that was brought before. Waits until all sites that can be
+/// other. The default is the version that was rolled out before. Waits until all sites that can be
 /// reached have it.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RollbackArgs {

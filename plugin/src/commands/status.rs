@@ -36,7 +36,7 @@ use crate::{
 ///
 /// For a deployment to sites (sitedeploy/NAME): the number of sites in each state, by wave, and the
 /// reasons of failures. A deployment whose rollout was aborted is not rolled out. Offline sites are
-/// not waited for. For an application for sites (siteapp/NAME): all deployments that bring it to
+/// not waited for. For an application for sites (siteapp/NAME): all deployments that deliver it to
 /// sites.
 ///
 /// Exit code 0: everything is rolled out and available. 1: something is not, or not yet. 2: an

@@ -150,8 +150,8 @@ async fn dry_run_itself(
     answer.map_err(|error| match error {
         Error::Refused(status) if !kind.is_deployment() && status.message.contains("is immutable") => {
             Error::Impossible(format!(
-                "{} exists with another content, and revisions do not change: give the new one another name, and \
-                     this one in `previous`",
+                "{} exists with other content, and a revision cannot be changed: give the new revision another name, \
+                     and name this one in `previous`",
                 name(object)
             ))
         }

@@ -25,7 +25,7 @@ const MAX_CONCURRENT: usize = 4;
 pub(crate) struct Mode {
     /// True if the server only checks the objects and does not store them.
     pub(crate) dry_run: bool,
-    /// True if fields are taken over that others have set.
+    /// True if fields of other managers are taken over.
     pub(crate) force: bool,
 }
 
@@ -136,8 +136,8 @@ async fn send(cluster: &Cluster, object: &Value, mode: Mode) -> Result<Value, Er
     answer.map_err(|error| explain(error, object))
 }
 
-/// True if an apply conflicts with this program only: for the server, patches such as those of a
-/// rollback have another manager than applies, although of the same name.
+/// True if an apply conflicts with this program only. For the server, the manager of patches, such
+/// as those of a rollback, is not the manager of applies, even if both have the same name.
 fn is_own_conflict(status: &Status) -> bool {
     let details = status.details.as_ref();
     let causes = details.map_or(&[][..], |details| &details.causes);
@@ -183,7 +183,7 @@ fn explain(error: Error, object: &Value) -> Error {
     let own = text_at(object, "/metadata/name");
     if status.message.contains("is immutable") {
         return Error::Impossible(format!(
-            "{title} exists with another content, and revisions do not change; make the next one: \
+            "{title} exists with other content, and a revision cannot be changed; create the next one: \
              --revision --name NEW-NAME --previous {own}"
         ));
     }

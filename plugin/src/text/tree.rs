@@ -186,6 +186,7 @@ fn object(object: &ObjectPicture, namespace: Option<&str>) -> Node {
         }
         OwnerPicture::Nobody => Cell::painted(Paint::Warn, "none"),
         OwnerPicture::Missing => Cell::painted(Paint::Warn, "missing"),
+        OwnerPicture::Ended => Cell::painted(Paint::Dim, "ended"),
         OwnerPicture::Delegated { class } => Cell::painted(Paint::Dim, format!("class {class}")),
         OwnerPicture::Unknown => Cell::painted(Paint::Warn, "unknown"),
     };
@@ -454,6 +455,7 @@ od/web                       True
             ),
             (OwnerPicture::Nobody, "True none"),
             (OwnerPicture::Missing, "- missing"),
+            (OwnerPicture::Ended, "True ended"),
             (OwnerPicture::Unknown, "True unknown"),
         ] {
             assert_eq!(word(owner), expected);

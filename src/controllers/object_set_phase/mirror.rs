@@ -26,6 +26,7 @@ use super::{ObjectSetPhases, not_connected};
 use crate::delivery::{
     heirs::heirs_elsewhere,
     phase_content::changed_content,
+    ran::ended_before,
     shared::{AtStep as _, Error},
 };
 
@@ -129,7 +130,15 @@ impl ObjectSetPhases {
         let cached = self.observed.phases.get(&key);
         let position = self.queue_position(record, cached.as_deref());
         let origin = Origin::of(record, set.as_deref(), &before, reach);
+        let described = cached.as_deref().map(Origin::read).and_then(Result::ok);
+        let ended = if let Some(described) = described {
+            described.ended().to_vec()
+        } else {
+            let read = (&*self.observed, &self.shared.api);
+            ended_before(record, set.as_deref(), read).await?
+        };
         let origin = origin.acting_as(named).with_position(position);
+        let origin = origin.with_ended(ended);
         let api = &self.shared.api;
         let Some(cached) = cached else {
             let manifest = mirror::manifest(&key, record, &origin)?;

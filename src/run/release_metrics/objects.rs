@@ -19,7 +19,7 @@ use baton_apis::{
 };
 use baton_fleet::inventory::{ClusterLink, Inventory};
 use baton_releases::{conditions, scheduling};
-use baton_runtime::{clock::Clock, metrics::encode_family};
+use baton_runtime::{clock::Clock, exposition::encode_family};
 use baton_typed::{key::Kind, store::Store};
 use jiff::Timestamp;
 use kube::ResourceExt as _;

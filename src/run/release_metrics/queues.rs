@@ -8,7 +8,8 @@ use baton_apis::metrics::{
 };
 use baton_runtime::{
     controller::Controller,
-    metrics::{Metrics, encode_named},
+    exposition::encode_named,
+    metrics::Metrics,
     queue::{Queue, Work},
 };
 use prometheus_client::{

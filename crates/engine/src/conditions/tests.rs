@@ -12,6 +12,7 @@ fn outcome(result: PassResult, controls_all: bool) -> Outcome {
         result,
         controller_of: Vec::new(),
         controls_all,
+        ended: Vec::new(),
         waiting_for: Vec::new(),
         remote_phases: Vec::new(),
         pause_agreed: true,

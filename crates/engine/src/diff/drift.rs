@@ -26,9 +26,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::fields::{Marker, is_leaf, write_marker};
-use super::legacy::{entries, fields_of};
+use super::legacy::entries;
 use super::others::BUILT_IN;
-use super::{apply_entry, is_apply, is_secret};
+use super::texts::{DATA_FIELD, is_secret, stored_fields};
+use super::{apply_entry, is_apply};
 use crate::ObjectKey;
 use crate::object::text;
 use crate::texts::truncate;
@@ -46,9 +47,6 @@ const MAX_MANAGER: usize = 64;
 
 /// Fewer bytes than any object takes in an annotation.
 const MIN_OBJECT: usize = 64;
-
-/// The marker of a Secret's `stringData`.
-const STRING_DATA_FIELD: &str = "f:stringData";
 
 /// The change of a field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,16 +108,16 @@ impl Drift {
     /// The drift of an object, from its states before and after an apply of the same content.
     #[must_use]
     pub fn between(before: &Value, after: &Value) -> Self {
+        let owned = |object| apply_entry(object).and_then(|entry| stored_fields(entry, object));
+        let [theirs, ours] = [before, after].map(|object| owned(object).unwrap_or_default());
         let mut walk = Walk {
             before,
+            after,
             written: apply_entry(before).map_or("", |entry| text(entry, "time")),
             trail: Vec::new(),
             found: Self::default(),
         };
-        let none = Map::new();
-        let owned = |object| apply_entry(object).and_then(fields_of).unwrap_or(&none);
-        walk.compare(owned(after), Some(owned(before)), Some(before));
-        walk.compare_string_data(owned(after), after);
+        walk.compare(&ours, Some(&theirs), Some(before));
         walk.found
     }
 
@@ -262,6 +260,7 @@ pub fn from_annotation(text: &str) -> Vec<Drifted> {
 /// A walk through the fields that we own after an apply.
 struct Walk<'a> {
     before: &'a Value,
+    after: &'a Value,
     /// Time of our apply before the change, in the notation of the server.
     written: &'a str,
     /// Position of the walk, as markers.
@@ -279,11 +278,8 @@ impl<'a> Walk<'a> {
         live: Option<&Value>,
     ) {
         for (marker, node) in after.iter().filter(|(marker, _)| *marker != ".") {
-            // Owner references are managed separately, and a Secret's texts are compared in its
-            // `data`.
-            let is_owners = marker == "f:ownerReferences" && self.trail == ["f:metadata"];
-            let is_texts = marker == STRING_DATA_FIELD && self.trail.is_empty();
-            if is_owners || (is_texts && is_secret(self.before)) {
+            // Owner references are managed separately.
+            if marker == "f:ownerReferences" && self.trail == ["f:metadata"] {
                 continue;
             }
             let Some(node) = node.as_object() else {
@@ -293,7 +289,7 @@ impl<'a> Walk<'a> {
             let live = live.and_then(|live| value_at(live, marker));
             self.trail.push(marker);
             if is_leaf(node) {
-                if owned.is_none() {
+                if owned.is_none() || self.is_other_text(live) {
                     self.report(live.is_none());
                 }
             } else if owned.is_none() && live.is_none() {
@@ -306,23 +302,14 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Compares the texts that were written as the `stringData` of a Secret: others change them in
-    /// its `data`, and our own entry does not show that.
-    fn compare_string_data(&mut self, after: &'a Map<String, Value>, object: &Value) {
-        if !is_secret(self.before) {
-            return;
-        }
-        let texts = after.get(STRING_DATA_FIELD).and_then(Value::as_object);
-        for marker in texts.into_iter().flat_map(Map::keys) {
-            let value = |object: &'a Value| value_at(object.get("data")?, marker);
-            let live = value(self.before);
-            let wanted = object.get("data").and_then(|data| value_at(data, marker));
-            if live != wanted {
-                self.trail = vec!["f:data", marker];
-                self.report(live.is_none());
-            }
-        }
-        self.trail.clear();
+    /// True if the present position is a value of a Secret that others have changed by a text.
+    /// They own the text then, and the value stays ours.
+    fn is_other_text(&self, live: Option<&Value>) -> bool {
+        let [DATA_FIELD, key] = self.trail[..] else {
+            return false;
+        };
+        let wanted = self.after.get("data").and_then(|data| value_at(data, key));
+        is_secret(self.before) && live != wanted
     }
 
     /// Records the field at the present position as drifted.
@@ -355,18 +342,11 @@ impl<'a> Walk<'a> {
         entries.filter(|entry| !is_apply(entry) && text(entry, "subresource") != "status")
     }
 
-    /// The managers that owned the field at the present position before. They may own a Secret's
-    /// text as `data` or as `stringData`.
+    /// The managers that owned the field at the present position before.
     fn owners(&self) -> Vec<String> {
-        let by_text = match self.trail[..] {
-            ["f:data", key] if is_secret(self.before) => Some([STRING_DATA_FIELD, key]),
-            _ => None,
-        };
         let owners = self.others().filter(|entry| {
-            let has = |fields| {
-                owns(fields, &self.trail) || by_text.is_some_and(|trail| owns(fields, &trail))
-            };
-            fields_of(entry).is_some_and(has)
+            let fields = stored_fields(entry, self.before);
+            fields.is_some_and(|fields| owns(&fields, &self.trail))
         });
         let owners: BTreeSet<String> = owners.map(manager).collect();
         owners.into_iter().take(MAX_MANAGERS).collect()

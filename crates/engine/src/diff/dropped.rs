@@ -1,11 +1,13 @@
 //! The fields that a live object loses when it is taken over: former tools applied them, and the
 //! revision leaves them out.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
-use super::fields::{Marker, OnPath, has_keys, is_leaf, same};
-use super::legacy::{fields_of, migrated, subtract, wanted_part};
-use super::with_string_data;
+use super::fields::{Marker, OnPath, has_keys, is_leaf, same, subtract};
+use super::legacy::{migrated, wanted_part};
+use super::texts::stored_fields;
 
 /// Fields of a live object that become ours with the take-over and are not wanted.
 ///
@@ -27,12 +29,14 @@ impl Dropped {
     #[must_use]
     pub fn of(live: &Value, wanted: &Value, former: &[String]) -> Self {
         let entries = migrated(live, former).unwrap_or_default();
-        let mut sets = entries.iter().map(|entry| fields_of(entry).cloned());
+        let mut sets = entries
+            .iter()
+            .map(|entry| stored_fields(entry, live).map(Cow::into_owned));
         let Some(mut fields) = sets.next().flatten() else {
             return Self::default();
         };
         let others: Vec<_> = sets.flatten().collect();
-        if let Some(part) = wanted_part(&fields, &with_string_data(wanted)) {
+        if let Some(part) = wanted_part(&fields, wanted) {
             subtract(&mut fields, &part);
         }
         for other in &others {
@@ -311,7 +315,7 @@ mod tests {
             &[(KUBECTL, "Update", "{f:data: {.: {}, f:a: {}, f:b: {}}}")],
         );
         secret["kind"] = "Secret".into();
-        let wanted = yaml("{apiVersion: v1, kind: Secret, stringData: {a: x}}");
+        let wanted = yaml("{apiVersion: v1, kind: Secret, data: {a: eA==}}");
         let dropped = Dropped::of(&secret, &wanted, &[KUBECTL.to_owned()]);
         let mut after = secret.clone();
         dropped.remove_from(&mut after);

@@ -1,8 +1,9 @@
-//! Reading of a `fieldsV1` set: its markers, and the path of the current node.
+//! Sets of fields in the form `fieldsV1`: their markers, their union and difference, and the path of
+//! the current node.
 
 use std::fmt::{self, Write};
 
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Number, Value, json};
 
 /// A parsed name of an entry in a `fieldsV1` node.
 ///
@@ -235,6 +236,53 @@ pub(super) fn write_key(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
         f.write_char(char)?;
     }
     Ok(())
+}
+
+/// The fields that an entry of `managedFields` owns.
+pub(super) fn fields_of(entry: &Value) -> Option<&Map<String, Value>> {
+    entry.get("fieldsV1").and_then(Value::as_object)
+}
+
+/// Adds the paths of one set to another.
+pub(super) fn unite(into: &mut Map<String, Value>, from: &Map<String, Value>) {
+    for (marker, node) in from {
+        if let Some(existing) = into.get_mut(marker) {
+            unite_nodes(existing, node);
+        } else {
+            into.insert(marker.clone(), node.clone());
+        }
+    }
+}
+
+/// Removes the paths of one set from another.
+pub(super) fn subtract(from: &mut Map<String, Value>, paths: &Map<String, Value>) {
+    from.retain(|marker, node| {
+        let Some(path) = paths.get(marker) else {
+            return true;
+        };
+        let (Value::Object(node), Value::Object(path)) = (node, path) else {
+            return false;
+        };
+        if is_leaf(path) {
+            return false;
+        }
+        subtract(node, path);
+        !node.is_empty()
+    });
+}
+
+/// Unites two nodes. A node with children is a member of the set only if it has the marker `.`; a
+/// node without children is a member by its presence.
+fn unite_nodes(into: &mut Value, from: &Value) {
+    let (Value::Object(into), Value::Object(from)) = (into, from) else {
+        return;
+    };
+    let is_member = |node: &Map<String, Value>| node.is_empty() || node.contains_key(".");
+    let member = is_member(into) || is_member(from);
+    unite(into, from);
+    if member && !into.is_empty() {
+        into.insert(".".to_owned(), json!({}));
+    }
 }
 
 #[cfg(test)]

@@ -24,7 +24,8 @@ use baton_apis::constants::{
 };
 use serde_json::{Map, Value, json};
 
-use super::fields::{Marker, is_leaf, may_have_keys};
+use super::fields::{Marker, fields_of, is_leaf, may_have_keys, subtract, unite};
+use super::texts::{as_data, is_secret, owns_texts, stored_fields};
 use super::{apply_entry, is_apply};
 use crate::object::{annotation, owner_references, text};
 use crate::owners;
@@ -50,7 +51,9 @@ pub fn former_managers(manifest: &Value) -> Vec<String> {
 /// another cluster. Every apply sets the annotation, whose value changes as owners are added and
 /// removed, and so becomes its owner.
 pub fn needs_migration(live: &Value, former: &[String]) -> bool {
-    mergeable(live, former).any(|entry| !is_legacy_entry(entry) || !is_of_release(entry, live))
+    apply_entry(live).is_some_and(|entry| owns_texts(entry, live))
+        || mergeable(live, former)
+            .any(|entry| !is_legacy_entry(entry) || !is_of_release(entry, live))
 }
 
 /// True if an entry owns only owners that the annotation lists; in an object that was read these
@@ -86,6 +89,8 @@ fn is_of_release(entry: &Value, live: &Value) -> bool {
 ///
 /// `live` must have all of its entries, because the result replaces the whole list.
 ///
+/// Texts of a Secret that we applied become fields of its `data`.
+///
 /// Paths are those of one version, so entries of another version than that of our applies do not
 /// change. `status` is never pruned: if a legacy entry owns it, it has no owner afterwards.
 ///
@@ -93,8 +98,9 @@ fn is_of_release(entry: &Value, live: &Value) -> bool {
 /// names, and own finalizers and lifecycle states there, not the content of an earlier revision.
 pub fn migrated(live: &Value, former: &[String]) -> Option<Vec<Value>> {
     let legacy: Vec<&Value> = mergeable(live, former).collect();
-    let first = *legacy.first()?;
     let applied = apply_entry(live);
+    let of_texts = applied.filter(|entry| owns_texts(entry, live));
+    let first = legacy.first().copied().or(of_texts)?;
     let mut fields = applied.and_then(fields_of).cloned().unwrap_or_default();
     for entry in &legacy {
         let Some(added) = fields_of(entry) else {
@@ -125,6 +131,9 @@ pub fn migrated(live: &Value, former: &[String]) -> Option<Vec<Value>> {
                 unite(&mut fields, &part);
             }
         }
+    }
+    if is_secret(live) {
+        fields = as_data(fields);
     }
     let mut united = applied.unwrap_or(first).clone();
     united["manager"] = FIELD_MANAGER.into();
@@ -160,15 +169,16 @@ pub fn same_content(one: &Value, other: &Value) -> bool {
 pub(super) struct OwnedFields<'a> {
     /// Version of the paths.
     pub version: Option<&'a Value>,
-    applied: Option<&'a Map<String, Value>>,
-    legacy: Vec<&'a Map<String, Value>>,
+    applied: Option<Cow<'a, Map<String, Value>>>,
+    legacy: Vec<Cow<'a, Map<String, Value>>>,
 }
 
 impl<'a> OwnedFields<'a> {
     /// Returns `None` if no entry is ours.
     pub(super) fn of(live: &'a Value) -> Option<Self> {
-        let applied = apply_entry(live).and_then(fields_of);
-        let legacy: Vec<_> = mergeable(live, &[]).filter_map(fields_of).collect();
+        let fields = |entry| stored_fields(entry, live);
+        let applied = apply_entry(live).and_then(fields);
+        let legacy: Vec<_> = mergeable(live, &[]).filter_map(fields).collect();
         (applied.is_some() || !legacy.is_empty()).then(|| Self {
             version: version(live, &[]),
             applied,
@@ -190,10 +200,10 @@ impl<'a> OwnedFields<'a> {
         &self,
         part: impl Fn(&Map<String, Value>) -> Option<Map<String, Value>>,
     ) -> Cow<'a, Map<String, Value>> {
-        match (self.applied, self.legacy.is_empty()) {
-            (Some(applied), true) => Cow::Borrowed(applied),
+        match (&self.applied, self.legacy.is_empty()) {
+            (Some(applied), true) => applied.clone(),
             (applied, _) => {
-                let mut fields = applied.cloned().unwrap_or_default();
+                let mut fields = applied.as_deref().cloned().unwrap_or_default();
                 for legacy in self.legacy.iter().filter_map(|legacy| part(legacy)) {
                     unite(&mut fields, &legacy);
                 }
@@ -208,10 +218,6 @@ pub fn entries(live: &Value) -> &[Value] {
     live.pointer("/metadata/managedFields")
         .and_then(Value::as_array)
         .map_or(&[], Vec::as_slice)
-}
-
-pub(super) fn fields_of(entry: &Value) -> Option<&Map<String, Value>> {
-    entry.get("fieldsV1").and_then(Value::as_object)
 }
 
 pub(super) fn is_legacy_entry(entry: &Value) -> bool {
@@ -291,48 +297,6 @@ fn version<'v>(live: &'v Value, former: &[String]) -> Option<&'v Value> {
     versions()
         .find(|version| Some(*version) == live.get("apiVersion"))
         .or_else(|| versions().next())
-}
-
-/// Adds the paths of one set to another.
-fn unite(into: &mut Map<String, Value>, from: &Map<String, Value>) {
-    for (marker, node) in from {
-        if let Some(existing) = into.get_mut(marker) {
-            unite_nodes(existing, node);
-        } else {
-            into.insert(marker.clone(), node.clone());
-        }
-    }
-}
-
-/// Removes the paths of one set from another.
-pub(super) fn subtract(from: &mut Map<String, Value>, paths: &Map<String, Value>) {
-    from.retain(|marker, node| {
-        let Some(path) = paths.get(marker) else {
-            return true;
-        };
-        let (Value::Object(node), Value::Object(path)) = (node, path) else {
-            return false;
-        };
-        if is_leaf(path) {
-            return false;
-        }
-        subtract(node, path);
-        !node.is_empty()
-    });
-}
-
-/// Unites two nodes. A node with children is a member of the set only if it has the marker `.`; a
-/// node without children is a member by its presence.
-fn unite_nodes(into: &mut Value, from: &Value) {
-    let (Value::Object(into), Value::Object(from)) = (into, from) else {
-        return;
-    };
-    let is_member = |node: &Map<String, Value>| node.is_empty() || node.contains_key(".");
-    let member = is_member(into) || is_member(from);
-    unite(into, from);
-    if member && !into.is_empty() {
-        into.insert(".".to_owned(), json!({}));
-    }
 }
 
 /// The part of an owned set whose paths lead to wanted values.

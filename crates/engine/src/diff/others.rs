@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::fields::{Marker, OnPath, is_leaf};
-use super::legacy::{entries, fields_of, is_legacy_entry, subtract, wanted_part};
-use super::{is_apply, with_string_data};
+use super::fields::{Marker, OnPath, is_leaf, subtract};
+use super::legacy::{entries, is_legacy_entry, wanted_part};
+use super::{is_apply, texts::stored_fields};
 use crate::object::text;
 
 /// Managers of Kubernetes itself. Their fields outside of the status are bookkeeping, except for
@@ -37,20 +37,19 @@ pub fn others(live: &Value, wanted: &Value, former: &[String]) -> Others {
     let is_others =
         |entry: &&Value| !is_apply(entry) && !is_legacy_entry(entry) && !is_former(entry);
     let ours: Vec<_> = entries(live).iter().filter(|it| is_apply(it)).collect();
-    let wanted = &with_string_data(wanted);
     let mut found = Others::default();
     for entry in entries(live).iter().filter(is_others) {
         let (manager, through) = (text(entry, "manager"), text(entry, "subresource"));
-        let Some(fields) = fields_of(entry).filter(|_| through != "status") else {
+        let Some(fields) = stored_fields(entry, live).filter(|_| through != "status") else {
             continue;
         };
-        let mut fields = fields.clone();
+        let mut fields = fields.into_owned();
         fields.remove("f:status");
         if let Some(part) = wanted_part(&fields, wanted) {
             subtract(&mut fields, &part);
         }
-        for ours in ours.iter().filter_map(|entry| fields_of(entry)) {
-            subtract(&mut fields, ours);
+        for ours in ours.iter().filter_map(|entry| stored_fields(entry, live)) {
+            subtract(&mut fields, &ours);
         }
         let mut paths = Vec::new();
         list(OnPath::ROOT, &fields, &mut paths);
@@ -147,7 +146,7 @@ mod tests {
             "{apiVersion: v1, kind: Secret, metadata: {managedFields: [{manager: x, operation: Update, apiVersion: \
                  v1, fieldsV1: {f:data: {f:a: {}, f:b: {}}}}]}}",
         );
-        let wanted = yaml("{apiVersion: v1, kind: Secret, stringData: {a: text}}");
+        let wanted = yaml("{apiVersion: v1, kind: Secret, data: {a: dGV4dA==}}");
         let found = others(&live, &wanted, &[]);
         assert_eq!(found.by_manager["x"], [".data.b"]);
     }

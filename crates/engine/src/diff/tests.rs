@@ -92,9 +92,11 @@ macro_rules! recorded {
 impl Recorded {
     fn read(name: &'static str, text: &str) -> Self {
         let mut both: Value = serde_json::from_str(text).unwrap();
+        let mut wanted = both["wanted"].take();
+        encode_texts(&mut wanted);
         Self {
             name,
-            wanted: both["wanted"].take(),
+            wanted,
             live: both["live"].take(),
         }
     }
@@ -374,7 +376,7 @@ fn changes_of_other_managers_are_recognised() {
         r#"not owned .spec.template.spec.containers[{"name":"web"}].env[0]"#,
         r#"fields .spec.template.spec.containers[{"name":"web"}].env[{"name":"A"}]"#,
         "not owned .spec.replicas",
-        "fields .stringData.b",
+        "fields .data.b",
         "none",
         "not owned .spec.template.spec.tolerations",
         r#"not owned .spec.template.spec.containers[{"name":"web"}].image"#,

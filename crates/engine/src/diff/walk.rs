@@ -3,20 +3,16 @@
 
 mod lists;
 
-use k8s_openapi::ByteString;
 use serde_json::{Map, Value};
 
 use self::lists::compare_set;
 use super::fields::{Marker, OnPath, field, is_leaf, same};
 use super::legacy::OwnedFields;
-use super::{Difference, STRING_DATA, UNOWNED_METADATA, is_secret};
+use super::{Difference, UNOWNED_METADATA};
 
 /// Fields at the root that an apply does not own: those that identify the object, and `status`,
 /// which is never applied.
 const UNOWNED_ROOT: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
-
-/// [`UNOWNED_ROOT`], and the field of a Secret that is compared separately.
-const UNOWNED_SECRET: [&str; 5] = ["apiVersion", "kind", "metadata", "status", STRING_DATA];
 
 /// The result of a comparison. The first difference ends it.
 pub(super) type Walk = Result<(), Difference>;
@@ -26,7 +22,6 @@ pub(super) fn compare_roots(wanted: &Value, live: &Value) -> Walk {
     let ownership = OwnedFields::of(live).ok_or_else(|| not_owned(root))?;
     let owned = ownership.fields_for(wanted);
     let owned = owned.as_ref();
-    let is_secret = is_secret(wanted);
     let wanted = wanted.as_object().ok_or_else(|| differs(root))?;
     // The paths of an entry are those of the version that was applied; fields may have other names
     // in another version.
@@ -50,37 +45,12 @@ pub(super) fn compare_roots(wanted: &Value, live: &Value) -> Walk {
         live.get("metadata"),
         &UNOWNED_METADATA,
     )?;
-    let types = Types::of(wanted);
-    let texts = map(wanted.get(STRING_DATA), &none);
-    if texts.is_empty() || !is_secret {
-        return types.compare_fields(root, wanted, owned, Some(live), &UNOWNED_ROOT);
-    }
-    let path = root.field(STRING_DATA);
-    types.compare_fields(
-        path,
-        &encoded(texts),
-        map(field(owned, STRING_DATA), &none),
-        live.get("data"),
-        &[],
-    )?;
-    types.compare_fields(root, wanted, owned, Some(live), &UNOWNED_SECRET)
+    Types::of(wanted).compare_fields(root, wanted, owned, Some(live), &UNOWNED_ROOT)
 }
 
 /// Returns the map of a value, or an empty map.
 fn map<'a>(value: Option<&'a Value>, none: &'a Map<String, Value>) -> &'a Map<String, Value> {
     value.and_then(Value::as_object).unwrap_or(none)
-}
-
-/// The texts of a Secret's `stringData` as the server writes them to `data`.
-pub(super) fn encoded(texts: &Map<String, Value>) -> Map<String, Value> {
-    let encode = |text: &Value| {
-        let bytes = ByteString(text.as_str()?.into());
-        serde_json::to_value(bytes).ok()
-    };
-    texts
-        .iter()
-        .map(|(name, text)| (name.clone(), encode(text).unwrap_or_else(|| text.clone())))
-        .collect()
 }
 
 /// The way in which the server stores the objects of a kind, if that changes the meaning of an
@@ -417,139 +387,6 @@ mod tests {
         }
         check_spec("{a: 1}", r#"{"f:a": []}"#, "{a: 1}", "fields .spec.a");
         check_spec("{a: 1}", r#"{"f:a": 1}"#, "{a: 1}", "fields .spec.a");
-    }
-
-    /// Body, owned fields, live data and result.
-    const TEXTS: [(&str, &str, &str, &str); 17] = [
-        (
-            "{stringData: {b: text}}",
-            "{f:stringData: {f:b: {}}}",
-            "{b: dGV4dA==}",
-            "none",
-        ),
-        (
-            "{stringData: {b: ''}}",
-            "{f:stringData: {f:b: {}}}",
-            "{b: ''}",
-            "none",
-        ),
-        (
-            "{stringData: {b: 'ä~?'}}",
-            "{f:stringData: {f:b: {}}}",
-            "{b: w6R+Pw==}",
-            "none",
-        ),
-        (
-            "{stringData: {b: text}}",
-            "{f:stringData: {f:b: {}}}",
-            "{a: x, b: dGV4dA==}",
-            "none",
-        ),
-        (
-            "{stringData: {b: text}}",
-            "{f:stringData: {f:b: {}}}",
-            "{b: b3RoZXI=}",
-            "fields .stringData.b",
-        ),
-        (
-            "{stringData: {b: text}}",
-            "{f:stringData: {f:b: {}}}",
-            "{b: text}",
-            "fields .stringData.b",
-        ),
-        (
-            "{stringData: {b: text}}",
-            "{f:stringData: {f:b: {}}}",
-            "{}",
-            "fields .stringData.b",
-        ),
-        (
-            "{stringData: {b: text}}",
-            "{f:stringData: {f:b: {}}}",
-            "null",
-            "fields .stringData.b",
-        ),
-        (
-            "{stringData: {b: null}}",
-            "{f:stringData: {f:b: {}}}",
-            "{b: ''}",
-            "fields .stringData.b",
-        ),
-        (
-            "{stringData: {b: text}}",
-            "{f:data: {f:b: {}}}",
-            "{b: dGV4dA==}",
-            "not owned .stringData.b",
-        ),
-        (
-            "{stringData: {b: text, c: c}}",
-            "{f:stringData: {f:b: {}}}",
-            "{b: dGV4dA==, c: Yw==}",
-            "not owned .stringData.c",
-        ),
-        (
-            "{stringData: {}}",
-            "{f:stringData: {f:b: {}}}",
-            "{b: dGV4dA==}",
-            "surplus .stringData.b",
-        ),
-        (
-            "{}",
-            "{f:stringData: {f:b: {}}}",
-            "{b: dGV4dA==}",
-            "surplus .stringData",
-        ),
-        (
-            "{data: {b: dGV4dA==}}",
-            "{f:stringData: {f:b: {}}}",
-            "{b: dGV4dA==}",
-            "surplus .stringData",
-        ),
-        (
-            "{stringData: {}}",
-            "{f:stringData: {}}",
-            "{b: dGV4dA==}",
-            "fields .stringData",
-        ),
-        (
-            "{data: {a: YQ==}, stringData: {b: text}}",
-            "{f:data: {f:a: {}}, f:stringData: {f:b: {}}}",
-            "{a: YQ==, b: dGV4dA==}",
-            "none",
-        ),
-        (
-            "{data: {a: YQ==}, stringData: {b: text}}",
-            "{f:data: {f:a: {}}, f:stringData: {f:b: {}}}",
-            "{a: Yg==, b: dGV4dA==}",
-            "fields .data.a",
-        ),
-    ];
-
-    #[test]
-    fn string_data_is_compared_with_the_data_of_a_secret() {
-        for (wanted, owned, data, expected) in TEXTS {
-            let owned = yaml(&owned.replace("f:stringData", "'f:stringData'"));
-            for (kind, version) in [
-                ("Secret", "v1"),
-                ("Secret", "diff.test/v1"),
-                ("ConfigMap", "v1"),
-            ] {
-                let mut wanted = yaml(wanted);
-                wanted["kind"] = kind.into();
-                wanted["apiVersion"] = version.into();
-                let mut content = yaml(&format!("{{kind: {kind}, apiVersion: {version}}}"));
-                content["data"] = yaml(data);
-                let mut live = live(content, &owned);
-                live["metadata"]["managedFields"][0]["apiVersion"] = version.into();
-                let difference = show(&compare(&wanted, &live));
-                if (kind, version) == ("Secret", "v1") {
-                    assert_eq!(difference, expected, "{wanted}");
-                } else if wanted["stringData"]["b"] == "text" {
-                    // The name has no special meaning in other kinds.
-                    assert_ne!(difference, "none", "{kind} {version}");
-                }
-            }
-        }
     }
 
     #[test]

@@ -176,7 +176,7 @@ impl ObjectPass<'_> {
     }
 
     /// The fingerprints of an object in the wanted state.
-    fn fingerprints(&self, live: &Value) -> Option<AppliedFingerprints> {
+    pub(super) fn fingerprints(&self, live: &Value) -> Option<AppliedFingerprints> {
         let print = diff::live_fingerprint(live)?;
         Some((diff::wanted_fingerprint(&self.desired.manifest), print))
     }

@@ -29,7 +29,9 @@ impl References {
         if self == Self::AsLive {
             return existing.to_vec();
         }
-        let owned = diff::owned_fields(live)
+        let owned = diff::owned_fields(live);
+        let owned = owned
+            .as_deref()
             .and_then(|fields| fields.pointer("/f:metadata/f:ownerReferences"));
         let is_owned = |reference: &Value| {
             let key = format!("k:{{\"uid\":\"{}\"}}", text(reference, "uid"));

@@ -3,14 +3,16 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use baton_apis::{
-    ControlledObjectReference, RemotePhaseReference, WaitingForObject, conditions::Reason,
+    ControlledObjectReference, EndedObject, RemotePhaseReference, WaitingForObject,
+    conditions::Reason,
 };
 
-use super::Position;
+use super::{Pass, Position};
 use crate::{
-    ObjectKey,
+    ObjectKey, ended,
     mapping::MappedCondition,
     object_pass::{AppliedFingerprints, WriteResult},
+    texts::{MAX_CAUSE, truncate},
     workload::fails_unseen,
 };
 
@@ -60,6 +62,8 @@ pub struct Outcome {
     pub controller_of: Vec<ControlledObjectReference>,
     /// True if the revision controls every object of its spec.
     pub controls_all: bool,
+    /// The objects that have run to their end: see [`crate::ended`].
+    pub ended: Vec<EndedObject>,
     /// Objects that keep the revision from being available.
     pub waiting_for: Vec<WaitingForObject>,
     /// The phase objects that exist.
@@ -82,6 +86,29 @@ pub struct Outcome {
     /// a change of this set. A pass cannot determine it; the caller, which has the earlier passes,
     /// sets it.
     pub failing_for: Duration,
+}
+
+impl Pass<'_> {
+    /// The entries of `status.ended` for the objects of all phases that are not delegated.
+    pub(super) fn ended(&mut self) -> Vec<EndedObject> {
+        let mut found = Vec::new();
+        for phase in 0..self.objects.len() {
+            for object in 0..self.objects[phase].len() {
+                let pass = &self.objects[phase][object];
+                let desired = pass.desired;
+                let Some((_, outcome)) = pass.ended() else {
+                    found.extend(pass.recorded().cloned());
+                    continue;
+                };
+                let failure = self.probe(Position { phase, object });
+                // The content of an object that the account may not read is not reported.
+                let failure = failure.filter(|_| desired.hidden.is_none());
+                let message = failure.map(|it| truncate(&it.messages, MAX_CAUSE).into_owned());
+                found.push(ended::entry(&desired.key, outcome, message));
+            }
+        }
+        found
+    }
 }
 
 impl Outcome {

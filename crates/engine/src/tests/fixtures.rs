@@ -74,6 +74,10 @@ pub fn kinds() -> Kinds {
             Gvk::new("v1", "Namespace"),
             KindState::served(KindScope::Cluster),
         ),
+        (
+            Gvk::new("batch/v1", "Job"),
+            KindState::served(KindScope::Namespaced),
+        ),
     ])
 }
 

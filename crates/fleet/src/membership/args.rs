@@ -84,9 +84,9 @@ pub struct JoinArgs {
 
     /// Rights of the hub or the agent in the target. With "trusted" it writes whatever revisions
     /// contain; with "tenants" it reads the usual kinds, and writes with the rights of service
-    /// accounts only, in the namespaces of --for-namespaces, which are made where they are missing.
-    /// Rights that were changed by hand are not changed, unless this flag is given [default: as
-    /// joined before, else trusted]
+    /// accounts only, in the namespaces of --for-namespaces, which are created if they do not
+    /// exist. Rights that were changed by hand are not changed, unless this flag is given [default:
+    /// as joined before, else trusted]
     #[arg(long, value_name = "trusted|tenants", hide_possible_values = true)]
     pub rights: Option<RightsMode>,
 
@@ -170,7 +170,7 @@ pub enum StateVolume {
     /// In a volume that outlives the pod.
     #[default]
     Claim,
-    /// In a volume that outlives the container, and goes with the pod.
+    /// In a volume that outlives the container, and is deleted with the pod.
     EmptyDir,
 }
 
@@ -225,7 +225,7 @@ pub struct RemoveArgs {
     #[command(flatten)]
     pub hub: HubArgs,
 
-    /// The target, for the removal of the objects that joining has made there.
+    /// The target, for the removal of the objects that joining created there.
     #[command(flatten)]
     pub target: TargetArgs,
 }

@@ -1,13 +1,13 @@
 //! The states of the children of one kind, and the rules by which they replace each other.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, VecDeque},
     sync::Arc,
 };
 
 use super::{ObjectChange, Source, Store};
 use crate::object::{Names, ObjectParts, Owner, Stored};
-use baton_engine::{Gvk, ObjectKey};
+use baton_engine::{Gvk, ObjectKey, ended};
 
 /// Namespace and name of an object.
 pub(super) type Id<'a> = (&'a str, &'a str);
@@ -33,7 +33,16 @@ pub(super) struct Table {
     names: Names,
     /// Objects with writes under way; a handful at most.
     pending: Vec<Pending>,
+    /// The last states of objects that had ended, the newest first.
+    ended: VecDeque<Ended>,
 }
+
+/// Namespace, name and last state of an object that had ended.
+type Ended = (Box<str>, Box<str>, Arc<Stored>);
+
+/// Greatest number of ended objects whose last state is stored. A pass of their owner is due, and
+/// records the end in the API.
+const MAX_ENDED: usize = 1_000;
 
 struct Pending {
     namespace: Box<str>,
@@ -98,6 +107,12 @@ impl Table {
         self.objects.get(namespace)?.get(name)?.current()
     }
 
+    pub(super) fn ended(&self, (namespace, name): Id<'_>) -> Option<&Arc<Stored>> {
+        let mut ended = self.ended.iter();
+        let found = ended.find(|(ns, it, _)| (&**ns, &**it) == (namespace, name));
+        found.map(|(_, _, last)| last)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.objects.values().map(HashMap::len).sum()
     }
@@ -127,8 +142,12 @@ impl Table {
     }
 
     pub(super) fn set_fingerprints(&mut self, id: Id<'_>, settled: (u64, u64)) {
-        if let Some(current) = entry_mut(&mut self.objects, id).and_then(Entry::current_mut) {
-            Arc::make_mut(current).settled = Some(settled);
+        let current = entry_mut(&mut self.objects, id).and_then(Entry::current_mut);
+        // An object may end and be deleted in the pass that creates it.
+        let ended = self.ended.iter_mut();
+        let mut ended = ended.filter(|(namespace, name, _)| (&**namespace, &**name) == id);
+        if let Some(state) = current.or_else(|| ended.next().map(|(_, _, last)| last)) {
+            Arc::make_mut(state).settled = Some(settled);
         }
     }
 
@@ -353,10 +372,9 @@ impl Table {
             if names.is_empty() {
                 self.objects.remove(namespace);
             }
-            if before.is_none() {
-                return;
-            }
-            owners(before, None)
+            let Some(before) = before else { return };
+            note_end(&mut self.ended, &changes.store.gvk, id, before);
+            owners(Some(before), None)
         };
         match (changes.source, self.pending(id)) {
             (Source::Watch, Some(pending)) => {
@@ -378,6 +396,20 @@ pub(super) fn owners(before: Option<&Arc<Stored>>, after: Option<&Arc<Stored>>) 
     }
     merge(&mut owners, former);
     owners
+}
+
+/// Stores the last state of an object that is gone, if it had run to its end. The state of an
+/// earlier object of the same name counts no longer.
+fn note_end(ended: &mut VecDeque<Ended>, gvk: &Gvk, id: Id<'_>, last: &Arc<Stored>) {
+    if !ended::may_kind_end(&gvk.group, &gvk.kind) {
+        return;
+    }
+    ended.retain(|(namespace, name, _)| (&**namespace, &**name) != id);
+    let has_ended = |live| ended::outcome(&object_key(gvk, id), &live).is_some();
+    if last.parse().is_ok_and(has_ended) {
+        ended.push_front((id.0.into(), id.1.into(), Arc::clone(last)));
+        ended.truncate(MAX_ENDED);
+    }
 }
 
 /// Adds the owners that are missing.

@@ -428,3 +428,83 @@ fn an_unreadable_object_is_skipped() {
     assert!(store.is_empty());
     assert!(reports.lock().is_empty());
 }
+
+/// A Job with this condition, which a ttl deletes after its end.
+fn job(name: &str, uid: &str, version: u64, condition: &str) -> Box<RawValue> {
+    let text = json!({
+        "metadata": {
+            "name": name, "namespace": "n", "uid": uid, "labels": {LABEL_CACHE: "True"},
+            "resourceVersion": version.to_string(),
+            "ownerReferences": [{"apiVersion": "g/v1", "kind": "K", "name": "o", "uid": "owner-1"}],
+        },
+        "spec": {"ttlSecondsAfterFinished": 0},
+        "status": {"conditions": [{"type": condition, "status": "True"}]},
+    });
+    RawValue::from_string(text.to_string()).unwrap()
+}
+
+fn jobs() -> Store {
+    Store::new(
+        Arc::new(Gvk::new("batch/v1", "Job")),
+        is_owner(),
+        move |_| {},
+    )
+}
+
+/// The UID of the last state of a Job that is gone and had ended.
+fn ended(store: &Store, name: &str) -> Option<String> {
+    assert!(store.get("n", name).is_none());
+    store
+        .ended("n", name)
+        .map(|last| last.uid.as_ref().to_owned())
+}
+
+/// A pass may begin as soon as the object is gone, before any report of the change.
+#[test]
+fn the_last_state_of_an_object_is_stored_if_it_had_ended() {
+    let store = jobs();
+    for (version, condition, expected) in [
+        (10, "Complete", Some("1".to_owned())),
+        (20, "Failed", Some("2".to_owned())),
+        // An object that was deleted before its end replaces the earlier one of its name.
+        (30, "Suspended", None),
+    ] {
+        let uid = (version / 10).to_string();
+        let object = job("a", &uid, version, condition);
+        store.on_event(&Event::Upsert(&object));
+        let gone = job("a", &uid, version + 1, condition);
+        store.on_event(&Event::Deleted(&gone));
+        assert_eq!(ended(&store, "a"), expected, "{condition}");
+    }
+    // An object that a list does not contain any more.
+    store.on_event(&Event::Upsert(&job("a", "4", 40, "Complete")));
+    store.on_event(&Event::ListStarted);
+    store.on_event(&Event::ListDone {
+        resource_version: 50,
+    });
+    assert_eq!(ended(&store, "a").as_deref(), Some("4"));
+    assert_eq!(ended(&store, "b"), None);
+}
+
+/// A pass may store the fingerprints of an object that ended and was deleted during the pass.
+#[test]
+fn fingerprints_of_an_ended_object_are_stored() {
+    let store = jobs();
+    store.on_event(&Event::Upsert(&job("a", "1", 10, "Complete")));
+    store.on_event(&Event::Deleted(&job("a", "1", 11, "Complete")));
+    store.set_fingerprints("n", "a", (1, 2));
+    let last = store.ended("n", "a").unwrap();
+    assert_eq!(last.settled, Some((1, 2)));
+}
+
+#[test]
+fn the_number_of_stored_ends_is_limited() {
+    let store = jobs();
+    for number in 0..1_001 {
+        let (name, version) = (number.to_string(), 10 + 2 * number);
+        store.on_event(&Event::Upsert(&job(&name, &name, version, "Complete")));
+        store.on_event(&Event::Deleted(&job(&name, &name, version + 1, "Complete")));
+    }
+    assert_eq!(ended(&store, "0"), None);
+    assert!(ended(&store, "1").is_some() && ended(&store, "1000").is_some());
+}

@@ -136,3 +136,33 @@ fn an_object_of_a_phase_object_is_left_to_its_revision() {
     fixture.phases.observe(phase.unwrap());
     assert_eq!(fixture.claim(), TAKEN);
 }
+
+/// The object is gone, so `controllerOf` does not name it any more.
+#[test]
+fn an_object_that_a_newer_revision_has_run_is_left_to_it() {
+    let ended = json!({"ended": [
+        {"group": "", "kind": "ConfigMap", "namespace": "shop", "name": "cm", "outcome": "Complete"},
+    ]});
+    let known = Fixture::chain(&[(json!({}), &[])]);
+    assert_eq!(known.claim(), "");
+    let set = json!({
+        "metadata": {"name": "v2", "namespace": "shop", "uid": "u2", "resourceVersion": "6",
+            "labels": {LABEL_OBJECT_DEPLOYMENT: "web"}},
+        "spec": {"revision": 2, "previous": [{"name": "v1"}]},
+        "status": ended,
+    });
+    let set = Record::read(ObjectSet, &set.to_string());
+    known.revisions.observe(set.unwrap());
+    assert_eq!(known.claim(), TAKEN);
+
+    let known = Fixture::chain(&[(json!({}), &[])]);
+    let phase = json!({
+        "metadata": {"name": "v2-a", "namespace": "shop", "uid": "p2", "resourceVersion": "5",
+            "ownerReferences": [{"uid": "u2", "controller": true}]},
+        "spec": {"revision": 2, "objects": []},
+        "status": ended,
+    });
+    let phase = Record::read(PhaseKind(ObjectSet), &phase.to_string());
+    known.phases.observe(phase.unwrap());
+    assert_eq!(known.claim(), TAKEN);
+}

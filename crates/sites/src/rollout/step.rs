@@ -52,7 +52,7 @@ impl Situation<'_> {
         course.number > 0 && !course.is_over() && (course.is_new || self.status.batch.is_some())
     }
 
-    /// True if the rollout is over for good after this step.
+    /// True if the rollout has ended after this step, and cannot continue.
     ///
     /// An outage of most sites does not end a rollout: when they are back, their batch continues,
     /// and an error among them counts.
@@ -93,8 +93,8 @@ impl Situation<'_> {
         } else {
             self.following(strategy)
         };
-        // A rollout that is over stays so. During a pause none gets over, so that errors of the
-        // last batch can count afterwards.
+        // A rollout that has ended does not continue. During a pause no rollout ends, so that errors
+        // of the last batch can count afterwards.
         match (&self.rollout.obstacle, step) {
             (Some(_), Step::Complete) if self.rollout.is_over() => Step::Complete,
             (Some(hold), _) => Step::Held(hold.clone()),

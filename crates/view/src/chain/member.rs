@@ -1,10 +1,13 @@
 //! Deployments and revisions as they were read from a server.
 
 use baton_apis::{
-    LifecycleState, ObjectDeploymentSpec, ObjectDeploymentStatus, ObjectSetSpec, ObjectSetStatus,
-    conditions, constants::ANNOTATION_CHANGE_CAUSE,
+    EndedObject, LifecycleState, ObjectDeploymentSpec, ObjectDeploymentStatus, ObjectSetSpec,
+    ObjectSetStatus, conditions, constants::ANNOTATION_CHANGE_CAUSE,
 };
-use baton_engine::condition_list::{find, is_true};
+use baton_engine::{
+    ObjectKey,
+    condition_list::{find, is_true},
+};
 use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference},
     jiff::Timestamp,
@@ -169,6 +172,16 @@ impl Revision {
     /// True if the revision was available once with all of its objects.
     pub fn has_succeeded(&self) -> bool {
         self.is_true(conditions::SUCCEEDED)
+    }
+
+    /// The recorded end of an object: see [`baton_engine::ended`].
+    pub fn ended(&self, key: &ObjectKey) -> Option<&EndedObject> {
+        let mut ended = self.status.ended.iter();
+        ended.find(|it| {
+            let namespace = it.namespace.as_deref().unwrap_or_default();
+            let names = (&*it.group, &*it.kind, namespace, &*it.name);
+            names == (&*key.group, &*key.kind, &*key.namespace, &*key.name)
+        })
     }
 
     /// The state of the revision, in one word.

@@ -8,11 +8,7 @@ use baton_engine::{
 use serde_json::Value;
 
 use super::{
-    Pair, Section,
-    clean::clean,
-    note::ObjectNote,
-    outcome::DiffOutcome,
-    project::{project, with_string_data_encoded},
+    Pair, Section, clean::clean, note::ObjectNote, outcome::DiffOutcome, project::project,
 };
 use crate::children::owner_outside_chain;
 
@@ -22,8 +18,10 @@ pub fn body(desired: &Desired, live: &Value) -> Value {
     let mut body = desired.manifest.clone();
     with_create_only(&mut body, live, &desired.create_only);
     // The chain decides about owner references. References that the manager wrote stay as they are.
-    let owned =
-        owned_fields(live).and_then(|fields| fields.pointer("/f:metadata/f:ownerReferences"));
+    let owned = owned_fields(live);
+    let owned = owned
+        .as_deref()
+        .and_then(|fields| fields.pointer("/f:metadata/f:ownerReferences"));
     let is_owned = |reference: &&Value| {
         let marker = format!("k:{{\"uid\":\"{}\"}}", text(reference, "uid"));
         owned.is_some_and(|owned| owned.get(marker).is_some())
@@ -62,9 +60,8 @@ pub fn section(
     if compare(&body, live) == Difference::None {
         return None;
     }
-    let wanted = with_string_data_encoded(body);
-    let after = dry_run.map_or_else(|| wanted.clone(), |answer| project(answer, &wanted));
-    let pair = Pair::new(Some(clean(project(live, &wanted))), Some(clean(after)));
+    let after = dry_run.map_or_else(|| body.clone(), |answer| project(answer, &body));
+    let pair = Pair::new(Some(clean(project(live, &body))), Some(clean(after)));
     if pair.is_same() {
         return None;
     }

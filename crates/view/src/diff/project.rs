@@ -3,34 +3,24 @@
 //! A live object has more fields than its revision wants: defaults, a status, fields of other
 //! controllers. [`project`] keeps the wanted fields, and the fields that the manager owns and that
 //! are not wanted any more. Lists are split into items if `managedFields` describes the items: the
-//! markers of *any* field manager show if the items have keys, form a set, or make one value
+//! markers of *any* field manager show if the items have keys, form a set, or are one value
 //! together.
 
-use baton_engine::diff::{Marker, is_secret, legacy::entries, owned_fields, with_string_data};
+use baton_engine::diff::{Marker, legacy::entries, owned_fields};
 use serde_json::{Map, Value};
 
 /// The wanted and the owned part of a live object.
 pub fn project(live: &Value, wanted: &Value) -> Value {
     let all = entries(live).iter();
+    let ours = owned_fields(live);
     let at = OwnedAt {
         // An empty map would be a leaf, and a leaf owns the whole value.
-        ours: owned_fields(live).filter(|fields| fields.as_object().is_some_and(|f| !f.is_empty())),
+        ours: ours
+            .as_deref()
+            .filter(|fields| fields.as_object().is_some_and(|f| !f.is_empty())),
         all: all.filter_map(|entry| entry.get("fieldsV1")).collect(),
     };
     at.part(live, Some(wanted)).unwrap_or_default()
-}
-
-/// Moves the `stringData` of a Secret to `data`, as the server does. Live objects have no
-/// `stringData`.
-pub fn with_string_data_encoded(manifest: Value) -> Value {
-    if !is_secret(&manifest) {
-        return manifest;
-    }
-    let mut manifest = with_string_data(&manifest).into_owned();
-    manifest
-        .as_object_mut()
-        .map(|fields| fields.remove("stringData"));
-    manifest
 }
 
 /// The owned fields at a place in an object, in the `fieldsV1` form.
@@ -264,29 +254,5 @@ mod tests {
             "{l: [b]}",
             "{l: []}",
         );
-    }
-
-    #[test]
-    fn string_data_is_compared_as_data() {
-        let secret = |fields: &str| yaml(&format!("{{apiVersion: v1, kind: Secret, {fields}}}"));
-        for (manifest, expected) in [
-            ("stringData: {a: x}", "data: {a: eA==}"),
-            (
-                "data: {a: b, c: d}, stringData: {a: x}",
-                "data: {a: eA==, c: d}",
-            ),
-            ("stringData: {a: 7}", "data: {a: 7}"),
-            ("data: {a: b}", "data: {a: b}"),
-            ("stringData: 7", "type: Opaque"),
-        ] {
-            let encoded = with_string_data_encoded(secret(manifest));
-            if manifest.ends_with('7') {
-                assert_eq!(encoded["data"], Value::Null);
-            } else {
-                assert_eq!(encoded, secret(expected), "{manifest}");
-            }
-        }
-        let other = yaml("{apiVersion: v1, kind: ConfigMap, stringData: {a: x}}");
-        assert_eq!(with_string_data_encoded(other.clone()), other);
     }
 }

@@ -15,7 +15,7 @@ use super::observed::status;
 pub enum Refusal {
     /// The deployment is being deleted.
     Deleting,
-    /// No other version was brought before this one.
+    /// No other version was rolled out before this one.
     NothingEarlier {
         /// The version.
         version: String,

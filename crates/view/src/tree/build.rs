@@ -1,7 +1,7 @@
 //! Makes the picture of a chain from the objects that were read.
 
 use baton_apis::{
-    SiteEntry, WaitingForObject,
+    EndedOutcome, SiteEntry, WaitingForObject,
     conditions::{self, Reason},
     constants::{ANNOTATION_SITE, shipper::LABEL_RELEASE},
 };
@@ -199,7 +199,17 @@ impl Sources<'_> {
         let key = &object.key;
         let reported = reported(revision, object);
         let (healthy, owner, message) = match self.children.find(key) {
-            LookupResult::Missing => (Health::False, OwnerPicture::Missing, Vec::new()),
+            LookupResult::Missing => match revision.ended(key) {
+                Some(end) => {
+                    let is_failed = end.outcome == EndedOutcome::Failed;
+                    let text = is_failed.then(|| "failed".to_owned());
+                    let text = end.message.clone().or(text);
+                    let is_fine = text.is_none();
+                    let health = if is_fine { Health::True } else { Health::False };
+                    (health, OwnerPicture::Ended, text.into_iter().collect())
+                }
+                None => (Health::False, OwnerPicture::Missing, Vec::new()),
+            },
             LookupResult::Unreadable(why) => (
                 Health::Unknown,
                 OwnerPicture::Unknown,
@@ -445,12 +455,46 @@ mod tests {
             let owner = match &object.owner {
                 OwnerPicture::ThisRevision { .. } => "own",
                 OwnerPicture::Missing => "missing",
+                OwnerPicture::Ended => "ended",
                 OwnerPicture::Delegated { .. } => "class",
                 _ => "other",
             };
             format!("{} {owner}", object.healthy.as_str())
         });
         (phase.healthy, phase.message, objects.collect())
+    }
+
+    #[test]
+    fn an_object_that_has_ended_is_not_missing() {
+        for (outcome, message, expected) in [
+            ("Complete", Value::Null, (1, "True ended", "")),
+            ("Failed", Value::Null, (0, "False ended", "failed")),
+            ("Failed", "in words".into(), (0, "False ended", "in words")),
+        ] {
+            let object = json!({"apiVersion": "batch/v1", "kind": "Job",
+                "metadata": {"name": "x", "namespace": "shop"}});
+            let ended = json!({"group": "batch", "kind": "Job", "namespace": "shop", "name": "x",
+                "outcome": outcome, "message": message});
+            let set = json!({
+                "apiVersion": API, "kind": "ObjectSet",
+                "metadata": {"name": "web-1", "namespace": "shop", "uid": "u1"},
+                "spec": {"revision": 1, "phases": [{"name": "a", "objects": [{"object": object}]}]},
+                "status": {"ended": [ended]},
+            });
+            let chain = from_objects(Vec::new(), vec![set]).0.remove(0);
+            let contents = contents(&chain);
+            let (children, delegates) = (Children::default(), Delegates::default());
+            let picture = picture(&chain, &contents, &children, &delegates);
+            let phase = &picture.revisions[0].phases.as_ref().unwrap()[0];
+            let object = &phase.objects[0];
+            let owner = if object.owner == OwnerPicture::Ended {
+                "ended"
+            } else {
+                "other"
+            };
+            let seen = format!("{} {owner}", object.healthy.as_str());
+            assert_eq!((phase.healthy, &*seen, &*object.message), expected);
+        }
     }
 
     #[test]

@@ -115,7 +115,11 @@ fn owned<'a>(
                     }
                 }
                 LookupResult::Missing => {
-                    if revision.has_succeeded() && !is_newer(chains, wanted, revision, desired) {
+                    let has_ended = revision.ended(&desired.key).is_some();
+                    if revision.has_succeeded()
+                        && !has_ended
+                        && !is_newer(chains, wanted, revision, desired)
+                    {
                         owned.push((*revision, desired, None));
                     }
                 }

@@ -14,8 +14,8 @@ pub(crate) fn refused(name: &impl Display, refusal: &Refusal) -> Error {
     let text = match refusal {
         Refusal::Deleting => "it is being deleted",
         Refusal::NothingEarlier { version } => &format!(
-            "no version was brought before {version}; choose one that `kubectl baton history` lists with --to-version \
-             VERSION"
+            "no version was rolled out before {version}; choose one that `kubectl baton history` lists with \
+             --to-version VERSION"
         ),
         Refusal::Paused => {
             "it is paused, so nothing would be brought to sites: resume it first, or change its version now with \

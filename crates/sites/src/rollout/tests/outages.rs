@@ -280,7 +280,7 @@ fn a_site_goes_back_to_the_same_version_after_an_edit_of_the_failed_one() {
             .conditions
             .iter()
             .find(|it| it.type_ == PROGRESSING);
-        let is_named = progressing.unwrap().message.contains("keep it");
+        let is_named = progressing.unwrap().message.contains("stay at it");
         assert_eq!(is_named, is_first, "{progressing:?}");
     }
 }

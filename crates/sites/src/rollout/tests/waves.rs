@@ -386,8 +386,8 @@ fn a_pause_without_any_site_keeps_the_wave() {
     }
 }
 
-/// A version from an earlier rollout counts as if the current one had brought it: it has to begin
-/// and become available.
+/// A version from an earlier rollout counts as if the current one had installed it: it has to
+/// begin and become available.
 #[test]
 fn a_version_that_waits_in_sites_from_an_earlier_rollout_is_not_complete() {
     let mut world = settled(5, SiteStrategy::default());
