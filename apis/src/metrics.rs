@@ -72,7 +72,7 @@ impl MetricFamily {
 macro_rules! families {
     ($($constant:ident = $metric_type:ident $name:literal [$($label:literal),*] $help:literal;)*) => {
         $(
-            #[doc = $help]
+            #[doc = concat!("The family `", $name, "`.")]
             pub const $constant: MetricFamily = MetricFamily {
                 name: $name,
                 metric_type: MetricType::$metric_type,

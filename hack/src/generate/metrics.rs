@@ -16,12 +16,11 @@ pub(super) fn page() -> String {
     for family in FAMILIES {
         let MetricFamily { labels, help, .. } = family;
         let labels: Vec<_> = labels.iter().map(|label| format!("`{label}`")).collect();
-        page.push_str(&format!(
-            "| `{}` | {} | {} | {help} |\n",
-            name(family),
-            type_name(family.metric_type),
-            labels.join(", ")
-        ));
+        let (name, labels) = (name(family), labels.join(", "));
+        let metric_type = type_name(family.metric_type);
+        page.push_str("| ");
+        page.push_str(&[&*format!("`{name}`"), metric_type, &labels, help].join(" | "));
+        page.push_str(" |\n");
     }
     page
 }

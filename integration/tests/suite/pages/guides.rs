@@ -125,7 +125,7 @@ async fn a_hub_is_given_back_to_shipper() {
     app.apply(app.environment("0.0.1", 1, ALL_IN)).await;
     let release = app.completed(0).await;
     let page = Page::open(&ns, "docs/guides/from-shipper.md").await;
-    page.stands_for("NAME", &name(&release)).run().await;
+    page.stands_for("NAME", name(&release)).run().await;
 }
 
 /// One hub serves the pages one after the other, as it is expensive.
