@@ -250,7 +250,9 @@ impl Mirrors {
     }
 
     fn wake(&self, wakes: BTreeSet<QueuedPhase>) {
-        wakes.iter().for_each(|(_, key)| self.wakes.emit(key));
+        for (_, key) in wakes {
+            self.wakes.emit(&key);
+        }
     }
 
     /// Applies changes. Returns the phases to wake.
@@ -309,8 +311,10 @@ impl Mirrors {
     /// A status that differs on the hub may also be older: its write was in progress when `noted` was
     /// recorded. So if `noted` contains the start of the phase, it is restored in any case.
     fn recall_noted(&self, saved: &PhaseRecord, noted: &ObjectSetPhaseStatus) {
-        let cached = self.items.get(&saved.key);
-        let cached = cached.filter(|cached| cached.uid == saved.uid);
+        let cached = self
+            .items
+            .get(&saved.key)
+            .filter(|cached| cached.uid == saved.uid);
         let phases = &self.observed.phases;
         let found = cached.and_then(|cached| {
             let phase = phases.get(&Origin::read(&cached).ok()?.key())?;
