@@ -82,7 +82,6 @@ pub(crate) struct Mirrors {
 }
 
 impl Mirrors {
-    /// An empty view of the hub.
     pub(crate) fn new(cluster: &str, observed: Arc<Observed>) -> Self {
         Self {
             cluster: cluster.to_owned(),
@@ -311,10 +310,8 @@ impl Mirrors {
     /// A status that differs on the hub may also be older: its write was in progress when `noted` was
     /// recorded. So if `noted` contains the start of the phase, it is restored in any case.
     fn recall_noted(&self, saved: &PhaseRecord, noted: &ObjectSetPhaseStatus) {
-        let cached = self
-            .items
-            .get(&saved.key)
-            .filter(|cached| cached.uid == saved.uid);
+        let cached = self.items.get(&saved.key);
+        let cached = cached.filter(|cached| cached.uid == saved.uid);
         let phases = &self.observed.phases;
         let found = cached.and_then(|cached| {
             let phase = phases.get(&Origin::read(&cached).ok()?.key())?;
