@@ -397,6 +397,11 @@ async fn a_delete_is_sent_once() {
     let count = Count::start(&bed);
     ns.set_lifecycle("v1", "Archived").await;
     ns.gone(&free).await;
+    // A change between the read and the delete would refuse the delete, which is then sent again.
+    ns.object_becomes(&blocked, "being deleted", |live| {
+        !live["metadata"]["deletionTimestamp"].is_null()
+    })
+    .await;
     for round in 0..5 {
         let patch = json!({ "metadata": { "annotations": { "round": round.to_string() } } });
         ns.merge(&blocked, &patch).await;
