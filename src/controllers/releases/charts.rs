@@ -35,7 +35,7 @@ impl ChartSource {
         self.charts.resolve(chart).await
     }
 
-    /// Renders the chart of a Release, and stores the result for [`ChartSource::take`].
+    /// Renders the chart of a Release, and stores the result for [`ChartSource::take_rendered`].
     pub(crate) async fn render(
         &self,
         key: &Key,
