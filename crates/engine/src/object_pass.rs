@@ -16,8 +16,8 @@ use crate::{
     handover::{Adoption, Siblings, Situation, classify, collision_message, decide_adoption},
     heirs::handed_over,
     object::{
-        annotation, controlled_reference, is_terminating, metadata, metadata_mut, precondition,
-        why_terminating,
+        annotation, controlled_reference, is_terminating, metadata, metadata_mut, owner_references,
+        precondition, why_terminating,
     },
     revision::{Delivery, Desired, Revision},
     stop::is_switched_on,
@@ -237,6 +237,15 @@ impl<'a> ObjectPass<'a> {
         !self.is_staying() && (self.ended().is_some() || self.recorded_end().is_some())
     }
 
+    /// The `resourceVersion` of an existing object of which the revision is no owner, so that no
+    /// change of the object wakes the revision.
+    pub fn unowned_version(&self) -> Option<&str> {
+        let live = self.live()?;
+        let mut owners = owner_references(live).iter();
+        let is_owned = owners.any(|reference| self.revision.identity.is(reference));
+        (!is_owned).then(|| metadata(live, "resourceVersion"))
+    }
+
     /// True if the object exists and is not being deleted.
     fn is_staying(&self) -> bool {
         self.live().is_some_and(|live| !is_terminating(live))
@@ -291,7 +300,11 @@ impl<'a> ObjectPass<'a> {
 
     fn need_when_absent(&self) -> NextAction {
         if self.revision.is_paused() {
-            return NextAction::Wait("not found".to_owned());
+            return match self.live {
+                // An object of somebody else may exist, and is reported.
+                Live::Uncached => NextAction::Check(Request::Get),
+                _ => NextAction::Wait("not found".to_owned()),
+            };
         }
         if let Some(claim) = self.siblings.taken_by_newer(&self.desired.key) {
             return NextAction::Wait(format!("not found, {claim}"));
@@ -318,11 +331,11 @@ impl<'a> ObjectPass<'a> {
         let situation = classify(self.revision, self.siblings, live);
         match decide_adoption(self.revision, self.desired, &situation, live) {
             Adoption::Leave(_) => NextAction::Nothing,
-            _ if is_paused && self.revision.delivery == Delivery::InProcess => NextAction::Nothing,
             Adoption::Refuse(refusal) => {
-                let text = collision_message(self.desired, refusal);
+                let text = collision_message(self.desired, refusal, live);
                 NextAction::Blocked(Problem::Collision, text)
             }
+            _ if is_paused && self.revision.delivery == Delivery::InProcess => NextAction::Nothing,
             _ if self.has_ended() => NextAction::Nothing,
             // A write to a terminating object is lost with it; the object is created again when it
             // is gone.

@@ -29,6 +29,7 @@ mod cluster_commands;
 mod cluster_commands_pull;
 mod cluster_commands_rights;
 mod clusters;
+mod collisions;
 mod containers;
 mod crash;
 mod deletion;
