@@ -41,7 +41,7 @@ pub enum Live {
     Gone,
     /// The object exists.
     Present(Value),
-    /// The object does not exist any more: it was deleted after it had [ended](crate::ended). The
+    /// The object does not exist any more: it was deleted after it had [ended]. The
     /// value is its last state.
     Ended(Value),
 }

@@ -93,6 +93,7 @@ mod site_rollouts;
 mod sites_faults;
 mod sites_harness;
 mod sites_queue;
+mod sites_records;
 mod sites_refusals;
 mod sites_stopping;
 mod sites_terms;
