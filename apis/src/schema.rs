@@ -107,10 +107,12 @@ pub(crate) fn one_probe() -> Rule {
 ///
 /// There is no type either, so rules of immutability compare manifests as a whole. This is cheaper
 /// than a comparison field by field, and misses nothing. In a map with undeclared fields, a
-/// comparison by field would miss a renamed field.
+/// comparison by field would miss a renamed field. A value that is no map is refused by a rule that
+/// holds for every map: it does not have that many properties.
 pub(crate) fn manifest(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "x-kubernetes-preserve-unknown-fields": true,
+        "not": { "minProperties": 1_000_000_000 },
         "required": ["apiVersion", "kind"],
         "properties": {
             "apiVersion": {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use baton_apis::kinds::Kind;
 use baton_engine::{Gvk, ObjectKey};
 use baton_kubernetes::{
-    discovery::{Discovery, Resource},
+    discovery::{Discovery, Location, Resource},
     path,
     wire::MediaType,
 };
@@ -279,6 +279,11 @@ impl Cluster {
     /// version.
     pub(crate) async fn resource(&self, gvk: &Gvk) -> Result<Option<Arc<Resource>>, Error> {
         Ok(self.discovery.resolve(gvk).await?)
+    }
+
+    /// The version in which a kind is served.
+    pub(crate) async fn locate(&self, gvk: &Gvk) -> Result<Location, Error> {
+        Ok(self.discovery.locate(gvk).await?)
     }
 
     /// All kinds that the server serves. They are requested once. Warns if the server does not know

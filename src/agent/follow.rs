@@ -91,8 +91,7 @@ async fn watch(
         }
         let failed = match event {
             Event::Unserved => Some("it does not serve ObjectSetPhases"),
-            Event::Failed(cause) | Event::Forbidden(cause) => Some(cause),
-            _ => None,
+            _ => event.failure(),
         };
         if let Some(cause) = failed {
             log_once(&mut failure, cause);

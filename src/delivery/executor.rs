@@ -89,19 +89,24 @@ impl<K: RecordKind> Executor<'_, K> {
         self.target.observe(&user, &gvks).await
     }
 
-    /// True if so many passes over the owner have failed that its status has to report it.
-    pub(crate) fn is_stuck(&self) -> bool {
-        self.failures >= FAILURES_BEFORE_REPORT
-    }
-
-    /// The kinds that a roll-out needs. All of them are observed.
+    /// The kinds that a roll-out needs. All of them are observed, except those that are away.
     ///
     /// # Errors
-    /// When they cannot be observed. The status reports that if the owner [is
-    /// stuck](Executor::is_stuck).
+    /// When a kind cannot be observed. After several failures the kind counts as away, and the
+    /// status reports it.
     pub(crate) async fn kinds(&self, phases: &[Phase]) -> Result<Kinds, ObserveError> {
-        let Observation { kinds, failure } = self.observe(phases).await;
-        failure.map_or(Ok(kinds), Err)
+        let Observation {
+            mut kinds,
+            mut failures,
+        } = self.observe(phases).await;
+        if self.failures < FAILURES_BEFORE_REPORT {
+            return failures
+                .pop_first()
+                .map_or(Ok(kinds), |(_, error)| Err(error));
+        }
+        let away = failures.into_iter();
+        kinds.extend(away.map(|(gvk, error)| (gvk, KindState::Away(error.to_string()))));
+        Ok(kinds)
     }
 
     /// Rolls out the objects of the revision `by`, as far as possible.
@@ -467,6 +472,6 @@ pub(crate) fn outcome_label(outcome: &Outcome) -> ReconcileOutcome {
         PassResult::Preflight(_) | PassResult::Collision(_) | PassResult::WriteError(_) => {
             ReconcileOutcome::Blocked
         }
-        PassResult::Failed(_) => ReconcileOutcome::Failed,
+        PassResult::Failed(_) | PassResult::Away(_) => ReconcileOutcome::Failed,
     }
 }

@@ -213,6 +213,10 @@ impl<K: RecordKind> Owners<K> {
             }
             TargetEvent::Listed { .. } => Vec::new(),
             TargetEvent::Blocker { user } => find(&user.uid).into_iter().map(Wake::now).collect(),
+            TargetEvent::Availability { users, .. } => {
+                let keys = users.iter().filter_map(|user| find(&user.uid));
+                keys.map(|key| Wake::after(BURST, key)).collect()
+            }
             TargetEvent::KindsChanged { .. } => {
                 let memories = self.states.lock();
                 let waiting = memories.iter().filter(|(_, memory)| memory.waits_for_kinds);

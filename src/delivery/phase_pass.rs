@@ -17,7 +17,7 @@ use baton_engine::{
     recreate::reported,
     revision::{Delivery, Heir, Kinds, Phase, Reach, Revision, duplicates, prepare},
     stop::stop,
-    teardown::TeardownOutcome,
+    teardown::{TeardownOutcome, reported_writes},
 };
 use baton_kubernetes::{account::Account, target::Target};
 use baton_probes::Probes;
@@ -202,16 +202,8 @@ impl PhasePass<'_> {
                 result: (ReconcileOutcome::Blocked, requeue),
             }
         } else {
-            let executor = self.executor();
-            match executor.kinds(phases).await {
-                Ok(kinds) => return Ok(PhaseDecision::Accepted(kinds)),
-                Err(error) if executor.is_stuck() => Refusal {
-                    reason: Reason::WriteError,
-                    text: error.to_string(),
-                    result: (ReconcileOutcome::Failed, Requeue::Backoff),
-                },
-                Err(error) => return Err(error.into()),
-            }
+            let kinds = self.executor().kinds(phases).await?;
+            return Ok(PhaseDecision::Accepted(kinds));
         };
         Ok(PhaseDecision::Refused(refusal))
     }
@@ -276,7 +268,7 @@ impl PhasePass<'_> {
                         affected,
                     };
                 }
-                PassResult::Failed(_) => None,
+                PassResult::Failed(_) | PassResult::Away(_) => None,
                 _ => self.site.when_refused(false),
             };
             outcome.mapped = condition.into_iter().collect();
@@ -330,6 +322,8 @@ impl PhasePass<'_> {
             phases,
             ..
         } = self.load(None, &spec);
+        let old = record.status()?;
+        revision.written = reported_writes(&old.conditions, &old.controller_of, &old.ended);
         revision.heirs = self.heirs().await?;
         if let Some(set) = self.set() {
             let (api, class) = (&self.shared.api, record.class());
@@ -368,7 +362,7 @@ impl PhasePass<'_> {
             })
             .collect();
         let reason = ("False", Reason::ArchivalInProgress);
-        let (old, text) = (record.status()?, texts.join(", "));
+        let text = texts.join(", ");
         let now = self.shared.clock.now();
         Ok(Some(PhaseOutcome {
             status: report_phase_unknown(&old, &revision, reason, &text, now),

@@ -168,7 +168,9 @@ impl<K: RecordKind> Strays<K> {
                 let strays = owned.filter_map(|(object, uid)| stray(gvk, &object, &uid));
                 strays.collect()
             }
-            TargetEvent::Blocker { .. } | TargetEvent::KindsChanged { .. } => return Vec::new(),
+            TargetEvent::Blocker { .. }
+            | TargetEvent::Availability { .. }
+            | TargetEvent::KindsChanged { .. } => return Vec::new(),
         };
         let mut strays = self.0.lock();
         let wake = |(owner, stray): (Key<K>, Stray)| {

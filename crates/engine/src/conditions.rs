@@ -69,10 +69,11 @@ pub fn was_refused(previous: &[Condition]) -> bool {
 pub fn report_pass(
     previous: &ObjectSetStatus,
     revision: &Revision,
-    outcome: Outcome,
+    mut outcome: Outcome,
     failures: u32,
     now: Timestamp,
 ) -> Report {
+    keep_report_of_away(&mut outcome, &previous.controller_of);
     let mut conditions = Conditions::new(&previous.conditions, revision.generation, now);
     let succeeded = conditions.is_true(SUCCEEDED);
     let has_written = !outcome.writes.is_empty();
@@ -123,6 +124,17 @@ pub fn report_pass(
     }
 }
 
+/// Keeps the last report about objects whose state is unknown.
+fn keep_report_of_away(outcome: &mut Outcome, previous: &[ControlledObjectReference]) {
+    for object in std::mem::take(&mut outcome.away) {
+        if previous.contains(&object) {
+            outcome.controller_of.push(object);
+        } else {
+            outcome.controls_all = false;
+        }
+    }
+}
+
 /// True if a status withdraws an `Available` of the same generation. Only the new status shows a
 /// reader that the previous one is outdated.
 fn withdraws_available(previous: &ObjectSetStatus, status: &ObjectSetStatus) -> bool {
@@ -160,10 +172,11 @@ fn only_loses_objects(previous: &ObjectSetStatus, status: &ObjectSetStatus) -> b
 pub fn report_phase(
     previous: &ObjectSetPhaseStatus,
     revision: &Revision,
-    outcome: Outcome,
+    mut outcome: Outcome,
     failures: u32,
     now: Timestamp,
 ) -> (ObjectSetPhaseStatus, Requeue) {
+    keep_report_of_away(&mut outcome, &previous.controller_of);
     let mut conditions = Conditions::new(&previous.conditions, revision.generation, now);
     let Availability { is_error, requeue } =
         set_available(&mut conditions, revision, &outcome, failures, true);
@@ -292,6 +305,10 @@ fn set_available(
         }
         PassResult::Preflight(texts) => {
             fail("False", Reason::PreflightError, &texts.join(", "), invalid);
+        }
+        PassResult::Away(texts) => {
+            let text = texts.join(", ");
+            fail("Unknown", Reason::ListFailed, &text, Requeue::Backoff);
         }
         PassResult::Collision(text) => {
             let retry = Requeue::After(MISCONFIGURATION_RETRY);

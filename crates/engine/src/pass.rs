@@ -4,6 +4,7 @@
 
 mod ahead;
 mod delegates;
+mod held;
 mod outcome;
 #[cfg(test)]
 mod tests;
@@ -19,13 +20,14 @@ use crate::{
     mapping::{mapped, stopped_as_a_whole},
     object::{controlled_reference, metadata},
     object_pass::{AppliedFingerprints, Live, NextAction, ObjectPass, Problem},
-    revision::{Desired, Kinds, Phase, Revision, violations},
-    texts::{Joined, MAX_WAITING_FOR},
+    revision::{Desired, KindProblem, Kinds, Phase, Revision},
+    texts::Joined,
     workload,
 };
 use ahead::Ahead;
 use baton_probes::{Probes, Verdict, budget::Budget};
 use delegates::Delegate;
+use held::{Held, held};
 
 pub use outcome::{Outcome, PassResult};
 
@@ -84,6 +86,8 @@ pub enum Step {
 /// - Requests about a phase follow only after every object of the preceding phase was written and
 ///   passed its probes in this pass.
 /// - Objects before the first collision of a phase are written, those after it are not.
+/// - An object whose kind is not served, or does not answer, does not stop the other objects of its
+///   phase.
 /// - A revision that [checks all first](Revision::checks_all_first), and controls no object yet,
 ///   writes nothing before all objects of all phases are checked that can be checked.
 /// - The number of steps is bounded for any answers, and so is the time for probes.
@@ -97,6 +101,7 @@ pub struct Pass<'a> {
     ahead: Option<Ahead>,
     /// True if the pass ends after these checks.
     only_checks: bool,
+    held: Held,
     phase: usize,
     result: Option<PassResult>,
     waiting_for: Vec<WaitingForObject>,
@@ -114,6 +119,7 @@ impl fmt::Debug for Pass<'_> {
             delegates,
             ahead,
             only_checks: _,
+            held: _,
             phase,
             result,
             waiting_for,
@@ -172,6 +178,7 @@ impl<'a> Pass<'a> {
         Self {
             ahead: Ahead::of(&snapshot, &objects),
             only_checks: false,
+            held: held(&snapshot, &objects),
             objects,
             delegates: snapshot.phases.iter().map(Delegate::of).collect(),
             snapshot,
@@ -224,7 +231,7 @@ impl<'a> Pass<'a> {
                 }
                 continue;
             }
-            let refused = violations(self.snapshot.revision, phase, self.snapshot.kinds);
+            let refused = self.stopping_violations(phase);
             if !refused.is_empty() {
                 self.result = Some(PassResult::Preflight(refused));
                 break;
@@ -255,6 +262,9 @@ impl<'a> Pass<'a> {
         let mut problems = Vec::new();
         for (object, pass) in self.objects[phase].iter().enumerate() {
             let at = Position { phase, object };
+            if self.held.contains_key(&at) {
+                continue;
+            }
             match pass.next_action() {
                 NextAction::Nothing | NextAction::Wait(_) => {}
                 NextAction::Check(request) => checks.push((at, request)),
@@ -340,6 +350,9 @@ impl<'a> Pass<'a> {
                 phase: self.phase,
                 object,
             };
+            if self.held.contains_key(&at) {
+                continue;
+            }
             let Some(Failure { messages, cause }) = self.probe(at) else {
                 continue;
             };
@@ -352,7 +365,9 @@ impl<'a> Pass<'a> {
                 key.group, key.kind, key.namespace, key.name
             ));
         }
-        if failures.is_empty() {
+        if let Some(result) = self.held_result() {
+            self.result = Some(result);
+        } else if failures.is_empty() {
             self.phase += 1;
         } else {
             self.result = Some(PassResult::ProbeFailure {
@@ -407,34 +422,19 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Adds an object to the list of those that are waited for, if the list has room.
-    fn wait_for(
-        &mut self,
-        at: Position,
-        reason: Reason,
-        message: &str,
-    ) -> Option<&mut WaitingForObject> {
-        // The status has no room for more, and there may be thousands, each with a long text.
-        if self.waiting_for.len() >= MAX_WAITING_FOR {
-            return None;
-        }
-        let waiting = self.snapshot.phases[at.phase].waiting(at.object, reason, message);
-        self.waiting_for.push(waiting);
-        self.waiting_for.last_mut()
-    }
-
     /// Ends the pass.
     ///
     /// # Panics
     /// If [`Pass::step`] has not returned [`Step::Done`] yet.
     pub fn outcome(mut self) -> Outcome {
-        let ended = self.ended();
+        let (ended, away) = (self.ended(), self.away());
         let mut outcome = Outcome {
             result: self
                 .result
                 .expect("a pass is asked for its outcome when it is done"),
             controller_of: Vec::new(),
             controls_all: true,
+            away,
             ended,
             waiting_for: self.waiting_for,
             remote_phases: Vec::new(),
@@ -468,7 +468,7 @@ impl<'a> Pass<'a> {
                 let Desired { key, mappings, .. } = pass.desired;
                 if pass.is_controlled() {
                     outcome.controller_of.push(controlled_reference(key));
-                } else {
+                } else if !matches!(self.held.get(&at), Some(KindProblem::Away(_))) {
                     outcome.controls_all &= pass.has_ended();
                 }
                 if let Some(live) = pass.live().filter(|_| pass.desired.hidden.is_none()) {

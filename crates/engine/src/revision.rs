@@ -35,6 +35,7 @@ use crate::{
 
 use manifest::{forbidden, malformed, owners_annotation};
 
+pub(crate) use kinds::KindProblem;
 pub use kinds::{KindScope, KindState, Kinds};
 
 /// A revision with all its data that does not depend on live objects.
@@ -88,6 +89,9 @@ pub struct Revision {
     pub ended: BTreeMap<ObjectKey, EndedObject>,
     /// The objects that newer revisions of the chain want in the same cluster; only for a teardown.
     pub newer_wants: BTreeSet<ObjectKey>,
+    /// The objects that the revision may have written, by its last report; only for a teardown.
+    /// `None` if any object may be.
+    pub written: Option<BTreeSet<ControlledObjectReference>>,
 }
 
 /// An older revision, or one of its phase objects, that gets objects back from a deleted revision.
@@ -425,7 +429,9 @@ pub(crate) fn violations_of(revision: &Revision, object: &Desired, kinds: &Kinds
             let escape = escape(revision, object, *scope).into_iter();
             escape.chain(object.hidden.clone()).collect()
         }
-        _ => vec![format!("{} not registered on the api server.", object.gvk)],
+        // Reported as unknown, and not as a violation.
+        Some(KindState::Away(_)) => Vec::new(),
+        _ => vec![kinds::unserved(&object.gvk)],
     }
 }
 

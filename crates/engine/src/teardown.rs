@@ -5,19 +5,25 @@
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
-use baton_apis::{WaitingForObject, conditions::Reason};
+use baton_apis::{
+    ControlledObjectReference, EndedObject, WaitingForObject,
+    conditions::{AVAILABLE, Reason, SUCCEEDED},
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::Value;
 
 use crate::{
     Answer, Precondition, Request,
+    condition_list::find,
     containers::Container,
     delegated::{Delegated, Delegation, DelegationAnswer, PhaseState},
     heirs::hand_back,
     keep::is_kept,
     object::{
-        is_controller, is_terminating, owner_references, precondition, text, why_terminating,
+        controlled_reference, is_controller, is_terminating, owner_references, precondition, text,
+        why_terminating,
     },
     object_pass::Live,
     owners,
@@ -38,7 +44,7 @@ use crate::{
 ///   reported that each object is gone or not the revision's. The cache is not enough, because it
 ///   has labelled objects only and may lag behind a write whose answer was lost.
 /// - A kind has no objects only if it exists in no version. A kind that may exist but cannot be
-///   accessed is waited for.
+///   accessed is waited for, unless the revision has [written](Revision::written) none of them.
 /// - An abandoned revision leaves objects behind that the server refuses to release, and does not
 ///   wait for them.
 #[derive(Clone)]
@@ -141,7 +147,7 @@ impl<'a> Teardown<'a> {
             let own = 0..content.own_objects().len();
             own.map(|object| {
                 let cause = match kinds.get(&content.objects[object].gvk) {
-                    Some(KindState::Unknown(cause)) => Some(cause.clone()),
+                    Some(KindState::Unknown(cause) | KindState::Away(cause)) => Some(cause.clone()),
                     _ => None,
                 };
                 ObjectTeardown {
@@ -213,7 +219,10 @@ impl<'a> Teardown<'a> {
         let desired = at.of(self.phases);
         let may_be_there = match self.kinds.get(&desired.gvk) {
             Some(KindState::Served { scope, .. }) => may_be_written(self.revision, desired, *scope),
-            Some(KindState::Unknown(_)) => true,
+            Some(KindState::Unknown(_) | KindState::Away(_)) => {
+                let written = self.revision.written.as_ref();
+                written.is_none_or(|it| it.contains(&controlled_reference(&desired.key)))
+            }
             Some(KindState::Unmanageable) | None => false,
         };
         if !may_be_there || !desired.violations.is_empty() {
@@ -411,6 +420,31 @@ fn release(live: &Value, owner_uid: &str) -> Option<Request> {
         },
         left: owners::without(live, owner_uid),
     })
+}
+
+/// The objects that an owner may have written, by its last report. `None` if any object may be: the
+/// owner has not reported yet, or was available.
+///
+/// # Caveats
+/// A pass that is killed before its report may have written further objects. Garbage collection
+/// deletes them in the owner's cluster; elsewhere they are deleted when they are observed.
+pub fn reported_writes(
+    conditions: &[Condition],
+    controlled: &[ControlledObjectReference],
+    ended: &[EndedObject],
+) -> Option<BTreeSet<ControlledObjectReference>> {
+    let available = find(conditions, AVAILABLE)?;
+    if available.status == "True" || find(conditions, SUCCEEDED).is_some() {
+        return None;
+    }
+    let ended = ended.iter().map(|end| ControlledObjectReference {
+        group: end.group.clone(),
+        kind: end.kind.clone(),
+        namespace: end.namespace.clone(),
+        name: end.name.clone(),
+        ..ControlledObjectReference::default()
+    });
+    Some(controlled.iter().cloned().chain(ended).collect())
 }
 
 /// The request that removes the claim of an owner that had ended before the object was observed;

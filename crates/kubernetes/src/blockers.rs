@@ -186,7 +186,9 @@ impl Observed {
                 std::mem::replace(&mut self.now, now) != now
             }
             Event::Deleted(_) | Event::Unserved => self.now.take().is_some(),
-            Event::Bookmark(_) | Event::Failed(_) | Event::Forbidden(_) => false,
+            Event::Bookmark(_) | Event::Failed(_) | Event::Refused(_) | Event::Forbidden(_) => {
+                false
+            }
         }
     }
 }

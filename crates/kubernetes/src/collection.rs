@@ -182,7 +182,7 @@ impl<K: Identity> Fold<K> {
                 self.extent = Extent::Unavailable("the API server does not serve the kind".into());
                 Step::Nothing
             }
-            Event::Failed(cause) | Event::Forbidden(cause) => {
+            Event::Failed(cause) | Event::Refused(cause) | Event::Forbidden(cause) => {
                 // Outside of a list the watch continues where it was.
                 if self.listed.take().is_some() || self.extent != Extent::All {
                     self.extent = Extent::Unavailable((*cause).into());

@@ -9,6 +9,8 @@
 //! - When the kind is no longer served, its store is emptied, and that is reported. When the kind
 //!   is served again, its next user starts a new watch at once, without waiting for the next
 //!   attempt of the old one.
+//! - When the server has refused the watch of a kind for `LOST_AFTER`, the kind is away until its
+//!   watch works again. Its users are notified of both.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -31,6 +33,10 @@ use baton_engine::{Gvk, ObjectKey};
 
 /// Time for which a kind without users is still watched.
 const GRACE: Duration = Duration::from_mins(1);
+
+/// Time for which the server has to refuse a watch before its kind is away. A server that starts
+/// refuses requests as well.
+const LOST_AFTER: Duration = Duration::from_secs(20);
 
 /// A task that ends when it is dropped.
 pub struct Task(JoinHandle<()>);
@@ -72,6 +78,46 @@ pub(crate) enum WatchReport {
     Changed(ObjectChange),
     /// The first list of a kind is complete.
     Listed(Gvk),
+    /// A kind is away, or back.
+    Availability(Gvk),
+}
+
+/// The duration for which the server has refused a watch.
+#[derive(Default)]
+struct Refused(Option<Instant>);
+
+/// The effect of an event on the availability of a kind.
+#[derive(Debug, PartialEq, Eq)]
+enum Turn {
+    /// None.
+    Nothing,
+    /// The watch was refused for too long.
+    Lost,
+    /// The watch works.
+    Works,
+}
+
+impl Refused {
+    fn turn(&mut self, event: &Event<'_>, now: Instant) -> Turn {
+        match event {
+            Event::Refused(_) | Event::Forbidden(_) => {
+                let since = *self.0.get_or_insert(now);
+                if now.duration_since(since) >= LOST_AFTER {
+                    Turn::Lost
+                } else {
+                    Turn::Nothing
+                }
+            }
+            // Without a response, nothing is known about the kind.
+            Event::Failed(_) | Event::ListStarted | Event::Listed(_) | Event::Unserved => {
+                Turn::Nothing
+            }
+            Event::ListDone { .. } | Event::Upsert(_) | Event::Deleted(_) | Event::Bookmark(_) => {
+                self.0 = None;
+                Turn::Works
+            }
+        }
+    }
 }
 
 /// All watches on children of one cluster.
@@ -157,6 +203,14 @@ impl Informers {
         self.stop_later(unused);
     }
 
+    /// The users of a kind.
+    pub fn users_of(&self, gvk: &Gvk) -> Vec<User> {
+        let registry = self.registry.lock();
+        let users = registry.users.iter();
+        let users = users.filter(|(_, gvks)| gvks.contains(gvk));
+        users.map(|(user, _)| user.clone()).collect()
+    }
+
     /// The store of a kind that is watched.
     pub fn store(&self, gvk: &Gvk) -> Option<Arc<Store>> {
         self.registry
@@ -223,9 +277,12 @@ impl Informers {
         let (sink, gvk) = (Arc::clone(&store), gvk.clone());
         let discovery = Arc::clone(&self.discovery);
         let report = Arc::clone(&self.report);
-        let mut failing = Failing::default();
+        let (mut failing, mut refused) = (Failing::default(), Refused::default());
+        // True after the kind was available, while it is away.
+        let mut lost = false;
         let task = Task::spawn(run(self.client.clone(), spec, move |event| {
             sink.on_event(&event);
+            let turn = refused.turn(&event, Instant::now());
             match event {
                 Event::ListDone { .. } => {
                     tracing::debug!(%gvk, objects = sink.len(), "listed");
@@ -237,18 +294,24 @@ impl Informers {
                     discovery.invalidate(&gvk.group);
                     progress.send_replace(State::Unserved);
                 }
-                Event::Failed(cause) | Event::Forbidden(cause) => {
+                Event::Failed(cause) | Event::Refused(cause) | Event::Forbidden(cause) => {
                     // The store is stale while a watch is interrupted. That does no harm: every
                     // write names the version that was decided upon.
-                    progress.send_if_modified(|state| {
-                        let ready = *state == State::Ready;
-                        if !ready {
-                            *state = State::Failed(cause.into());
-                        }
-                        !ready
-                    });
+                    let is_lost = turn == Turn::Lost;
+                    let was_ready = *progress.borrow() == State::Ready;
+                    if is_lost || !was_ready {
+                        progress.send_replace(State::Failed(cause.into()));
+                    }
+                    if is_lost && was_ready {
+                        lost = true;
+                        report(WatchReport::Availability(gvk.clone()));
+                    }
                 }
                 _ => {}
+            }
+            if turn == Turn::Works && std::mem::take(&mut lost) {
+                progress.send_replace(State::Ready);
+                report(WatchReport::Availability(gvk.clone()));
             }
             if let Some(cause) = failing.begins(&event) {
                 tracing::warn!(%gvk, cause, "watching failed, trying again");
@@ -330,6 +393,30 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kind_is_away_if_the_server_refuses_its_watch_for_a_while() {
+        let (mut refused, start) = (Refused::default(), Instant::now());
+        for (seconds, event, expected) in [
+            (0, Event::Refused("down"), Turn::Nothing),
+            (19, Event::Refused("down"), Turn::Nothing),
+            (20, Event::Refused("down"), Turn::Lost),
+            (21, Event::ListStarted, Turn::Nothing),
+            (22, Event::Forbidden("no right"), Turn::Lost),
+            (23, Event::Bookmark(7), Turn::Works),
+            (24, Event::Refused("down"), Turn::Nothing),
+            // The whole server is down.
+            (60, Event::Failed("no route"), Turn::Nothing),
+        ] {
+            let now = start + Duration::from_secs(seconds);
+            assert_eq!(refused.turn(&event, now), expected, "{seconds}");
+        }
+        let mut refused = Refused::default();
+        for seconds in [0, 100] {
+            let now = start + Duration::from_secs(seconds);
+            assert_eq!(refused.turn(&Event::Failed("no route"), now), Turn::Nothing);
+        }
+    }
 
     fn set(kinds: &[&str]) -> BTreeSet<Gvk> {
         kinds.iter().map(|kind| Gvk::new("v1", kind)).collect()

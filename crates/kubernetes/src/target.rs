@@ -4,7 +4,7 @@
 //! an object, or which requests are sent.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Weak},
     time::{Duration, Instant},
 };
@@ -52,6 +52,13 @@ pub enum TargetEvent {
         /// The user that is blocked.
         user: User,
     },
+    /// The server of a kind does not answer any more, or answers again.
+    Availability {
+        /// Kind and version.
+        gvk: Gvk,
+        /// The users of the kind.
+        users: Vec<User>,
+    },
     /// A kind of this group may have been added, changed or removed.
     KindsChanged {
         /// API group, empty for the core group.
@@ -87,17 +94,18 @@ pub enum ObserveError {
 pub struct Observation {
     /// The kinds that exist.
     pub kinds: Kinds,
-    /// The reason that a kind is not watched though it should be. The failure may be temporary.
-    pub failure: Option<ObserveError>,
+    /// The kinds that are not watched though they should be, with the reasons. The failures may be
+    /// temporary.
+    pub failures: BTreeMap<Gvk, ObserveError>,
 }
 
 impl Observation {
     /// Notes the reason that a kind is not watched; `state` is its state if that is known
     /// nevertheless.
     fn fail(&mut self, gvk: &Gvk, state: Option<KindState>, error: ObserveError) {
-        let state = state.unwrap_or_else(|| KindState::Unknown(error.to_string()));
+        let state = state.unwrap_or_else(|| KindState::Away(error.to_string()));
         self.kinds.insert(gvk.clone(), state);
-        self.failure = Some(error);
+        self.failures.insert(gvk.clone(), error);
     }
 }
 
@@ -154,17 +162,22 @@ impl Target {
         let discovery = Arc::new(Discovery::new(client.clone()));
         let changes = events.clone();
         // The receiver of events is dropped when the manager shuts down.
-        let informers = Arc::new(Informers::new(
-            client.clone(),
-            Arc::clone(&discovery),
-            is_owner,
-            Arc::new(move |informed| {
+        let informers = Arc::new_cyclic(|informers: &Weak<Informers>| {
+            let informers = informers.clone();
+            let report = move |informed| {
                 let _ = changes.send(match informed {
                     WatchReport::Changed(change) => TargetEvent::Changed(change),
                     WatchReport::Listed(gvk) => TargetEvent::Listed { gvk },
+                    WatchReport::Availability(gvk) => {
+                        let informers = informers.upgrade();
+                        let users = informers.map_or_else(Vec::new, |it| it.users_of(&gvk));
+                        TargetEvent::Availability { gvk, users }
+                    }
                 });
-            }),
-        ));
+            };
+            let discovery = Arc::clone(&discovery);
+            Informers::new(client.clone(), discovery, is_owner, Arc::new(report))
+        });
         let blocked = events.clone();
         let blockers = Blockers::new(
             client.clone(),
@@ -301,7 +314,7 @@ impl Target {
             Ok(Some(definition)) => Some(KindState::Unknown(format!(
                 "{gvk}: CustomResourceDefinition {definition} serves no version of it"
             ))),
-            Err(cause) => Some(KindState::Unknown(format!("{gvk}: {cause}"))),
+            Err(cause) => Some(KindState::Away(format!("{gvk}: {cause}"))),
         }
     }
 

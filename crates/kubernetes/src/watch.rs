@@ -30,6 +30,7 @@
 //! The sink is called on the task of the loop and must not block.
 
 mod error;
+mod event;
 mod stream;
 
 use std::{ops::Range, time::Duration};
@@ -41,6 +42,7 @@ use kube::{Client, core::Status};
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+pub use self::event::{Event, Failing};
 use self::{
     error::{Recovery, WatchError},
     stream::{Lines, ListMeta, Page, Position, WatchLine, version_of},
@@ -140,58 +142,6 @@ impl WatchSpec {
     }
 }
 
-/// The events that the loop reports.
-#[derive(Debug)]
-pub enum Event<'a> {
-    /// A list begins; its state is at least as new as this moment.
-    ListStarted,
-    /// An object of the list. Lists of built-in kinds leave `apiVersion` and `kind` out.
-    Listed(&'a RawValue),
-    /// The list is complete.
-    ListDone {
-        /// The version of the list; 0 if the versions of the server are no integers.
-        resource_version: u64,
-    },
-    /// An object was created or changed.
-    Upsert(&'a RawValue),
-    /// An object was deleted, or is no longer selected. Its `resourceVersion` is that of the
-    /// deletion.
-    Deleted(&'a RawValue),
-    /// All events up to this version were reported.
-    Bookmark(u64),
-    /// The server does not serve the collection, or no longer. See [`WatchSpec::definition`].
-    Unserved,
-    /// Listing or watching failed, for this reason, and is retried. Not reported if the server only
-    /// asks to wait. For the state of the objects then see the guarantees of the module.
-    Failed(&'a str),
-    /// As [`Event::Failed`], because this account may not list or watch the collection.
-    Forbidden(&'a str),
-}
-
-/// Remembers why a watch fails, so that the cause is logged once and not at every attempt.
-#[derive(Debug, Default)]
-pub struct Failing(String);
-
-impl Failing {
-    /// The cause of a failure; `None` if the last failure had the same cause and the server has not
-    /// responded since.
-    pub fn begins<'a>(&mut self, event: &Event<'a>) -> Option<&'a str> {
-        match event {
-            Event::Failed(cause) | Event::Forbidden(cause) if self.0 == **cause => None,
-            Event::Failed(cause) | Event::Forbidden(cause) => {
-                (*cause).clone_into(&mut self.0);
-                Some(*cause)
-            }
-            // A list has only begun.
-            Event::ListStarted | Event::Listed(_) => None,
-            _ => {
-                self.0.clear();
-                None
-            }
-        }
-    }
-}
-
 /// Lists and watches forever; see the guarantees of the module.
 pub async fn run(client: Client, spec: WatchSpec, mut sink: impl FnMut(Event<'_>) + Send) {
     let mut failures = 0;
@@ -286,6 +236,7 @@ async fn pause(
         // first list of a new custom resource gets that response for a second.
         Recovery::Relist | Recovery::Resume if error.retry_after.is_some() => {}
         _ if error.is_forbidden => sink(Event::Forbidden(&error.text)),
+        _ if error.is_answer => sink(Event::Refused(&error.text)),
         Recovery::Relist | Recovery::Resume => sink(Event::Failed(&error.text)),
     }
     *failures = failures.saturating_add(1);

@@ -26,6 +26,8 @@ pub struct Served {
 pub enum Unserved {
     /// The API server does not serve the kind.
     Absent,
+    /// The API server serves the kind only in another version, so objects of it may exist.
+    OtherVersion(String),
     /// The location or the objects of the kind could not be read, for this reason.
     Unreadable(String),
 }
@@ -34,6 +36,12 @@ impl fmt::Display for Unserved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Absent => f.write_str("the API server does not serve this kind"),
+            Self::OtherVersion(version) => {
+                write!(
+                    f,
+                    "the API server serves this kind only in version {version}"
+                )
+            }
             Self::Unreadable(why) => f.write_str(why),
         }
     }

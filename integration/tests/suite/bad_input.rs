@@ -56,7 +56,8 @@ async fn duplicate_objects_are_refused(scope: Scope) {
     ends(&ns, "v1").await;
 }
 
-/// The objects of a later phase are checked when the phase is reached.
+/// The objects of a later phase are checked when the phase is reached. The unknown kind does not hold
+/// back the other objects of its phase.
 async fn an_unknown_kind_is_refused(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let first = configmap("first");
@@ -64,15 +65,20 @@ async fn an_unknown_kind_is_refused(scope: Scope) {
     let beside = configmap("beside");
     ns.revision(1)
         .phase("a", [first.clone()])
-        .phase("b", [beside.clone(), nothing])
+        .phase("b", [nothing, beside.clone()])
+        .phase("c", [configmap("later")])
         .create()
         .await;
     let text = "nobody.example/v1, Kind=Nothing not registered on the api server.";
     refused(&ns, "v1", &["Phase \"b\", Nothing ", "/none: ", text]).await;
-    ns.live(&first).await;
-    assert_eq!(ns.get(&beside).await, None);
+    for object in [&first, &beside] {
+        ns.live(object).await;
+    }
+    assert_eq!(ns.get(&configmap("later")).await, None);
     ends(&ns, "v1").await;
-    assert_eq!(ns.get(&first).await, None);
+    for object in [&first, &beside] {
+        assert_eq!(ns.get(object).await, None);
+    }
 }
 
 /// The message of the server is passed on.
@@ -132,15 +138,24 @@ async fn manifests_with_odd_metadata_are_refused(scope: Scope) {
         assert_eq!(ns.get(&beside).await, None);
         ends(&ns, name).await;
     }
-    let mut text = ns
-        .set("v5")
-        .revision(1)
-        .phase("a", [beside.clone()])
-        .manifest();
-    text["spec"]["phases"][0]["objects"][0]["object"] = "text".into();
-    ns.cluster().create(&text).await.unwrap();
-    refused(&ns, "v5", &["Object must be a map."]).await;
-    ends(&ns, "v5").await;
+    let object = "/spec/phases/0/objects/0/object";
+    for value in [json!(5), json!("text"), json!(true), json!([{}])] {
+        let set = ns.set("v5").revision(1).phase("a", [beside.clone()]);
+        let mut sets = vec![set.manifest()];
+        let deployment = ns.deployment("web");
+        let content = ns.content().phase("a", [beside.clone()]);
+        sets.push(deployment.content(content).manifest());
+        for (manifest, within) in sets.iter_mut().zip(["", "/spec/template"]) {
+            let path = format!("{within}{object}");
+            *manifest.pointer_mut(&path).unwrap() = value.clone();
+            let refused = ns.cluster().create(manifest).await.unwrap_err();
+            assert_eq!(refused.reason, "Invalid", "{value}: {refused:?}");
+            assert!(
+                refused.message.contains("phases[0].objects[0].object"),
+                "{refused:?}"
+            );
+        }
+    }
 }
 
 async fn a_revision_that_is_its_own_previous_is_refused(scope: Scope) {

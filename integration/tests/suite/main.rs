@@ -53,6 +53,7 @@ mod gitops;
 mod handover;
 mod harness;
 mod kinds;
+mod kinds_away;
 mod lifecycle;
 mod memory;
 mod metrics;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use baton_engine::Gvk;
+use baton_kubernetes::discovery::Location;
 use baton_view::{
     chain::{
         Chain,
@@ -112,12 +113,13 @@ pub(crate) fn insert(lists: &mut Lists, requests: Vec<ListRequest>, list: &List)
 /// Stores the URL path and the scope of each kind, or the reason that they are unknown.
 pub(crate) async fn discover(cluster: &Cluster, lists: &mut Lists, kinds: BTreeSet<Gvk>) {
     for gvk in kinds {
-        let served = match cluster.resource(&gvk).await {
-            Ok(Some(resource)) => Ok(Served {
+        let served = match cluster.locate(&gvk).await {
+            Ok(Location::Here(resource)) => Ok(Served {
                 path: resource.path(),
                 scope: resource.scope,
             }),
-            Ok(None) => Err(Unserved::Absent),
+            Ok(Location::Elsewhere(other, _)) => Err(Unserved::OtherVersion(other.version)),
+            Ok(Location::Nowhere) => Err(Unserved::Absent),
             Err(error) => Err(Unserved::Unreadable(error.to_string())),
         };
         lists.insert_served(gvk, served);

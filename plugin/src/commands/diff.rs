@@ -335,7 +335,7 @@ impl Compared<'_> {
             LookupResult::Unreadable(why @ Unserved::Unreadable(_)) => {
                 return Err(Error::Impossible(why.to_string()));
             }
-            LookupResult::Unreadable(Unserved::Absent) => {
+            LookupResult::Unreadable(Unserved::Absent | Unserved::OtherVersion(_)) => {
                 let section = self.plain(None, None);
                 return Ok(section.map(|section| section.notes([ObjectNote::NotServed])));
             }

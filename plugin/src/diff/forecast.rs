@@ -228,8 +228,9 @@ async fn of_objects(
             };
             let live = match children.find(phase, &object.key) {
                 LookupResult::Live(live) => Some(live),
-                // A kind that is not served has no objects.
-                LookupResult::Missing | LookupResult::Unreadable(Unserved::Absent) => None,
+                // The revision would be refused, whatever objects exist.
+                LookupResult::Missing
+                | LookupResult::Unreadable(Unserved::Absent | Unserved::OtherVersion(_)) => None,
                 LookupResult::Unreadable(why) => return Err(Error::Impossible(why.to_string())),
             };
             let next = &Next {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_engine::{ObjectKey, revision::Desired};
+use baton_kubernetes::discovery::Location;
 use baton_view::{
     chain::{Chain, kind::ChainKind, member::Revision},
     children::LookupResult,
@@ -265,7 +266,7 @@ impl<'a> RemovalForecast<'a> {
     fn alone(&self, phase: &Phase, object: &Desired, found: &LookupResult<'_>) -> Option<Section> {
         let live = match found {
             LookupResult::Live(live) => live,
-            // A kind that is not served has no objects.
+            // A kind that is served in no version has no objects.
             LookupResult::Missing | LookupResult::Unreadable(Unserved::Absent) => return None,
             LookupResult::Unreadable(why) => {
                 let why = UnreadReason::Unreadable(why.to_string());
@@ -302,16 +303,27 @@ async fn sections(
                 .section(None, (phase, object), LookupResult::Missing)
                 .await;
         }
-        let live = match cluster.resource(&object.gvk).await? {
-            Some(_) => read_again(cluster, object).await,
-            None => Ok(None),
+        let read = match cluster.locate(&object.gvk).await {
+            Ok(Location::Here(_)) => read_again(cluster, object).await,
+            Ok(Location::Nowhere) => Ok(None),
+            Ok(Location::Elsewhere(other, _)) => {
+                let unserved = Unserved::OtherVersion(other.version);
+                let found = LookupResult::Unreadable(&unserved);
+                return leaving.section(Some(cluster), (phase, object), found).await;
+            }
+            // The server of this kind is down. The other objects can be read.
+            Err(error) => {
+                let unserved = Unserved::Unreadable(error.to_string());
+                let found = LookupResult::Unreadable(&unserved);
+                return leaving.section(Some(cluster), (phase, object), found).await;
+            }
         };
         let forbidden = Unserved::Unreadable("you have no right to read it".to_owned());
-        let found = match &live {
+        let found = match &read {
             Ok(Some(live)) => LookupResult::Live(live),
             Ok(None) => LookupResult::Missing,
             Err(Error::Refused(_)) => LookupResult::Unreadable(&forbidden),
-            Err(_) => return live.map(|_| None),
+            Err(_) => return read.map(|_| None),
         };
         leaving.section(Some(cluster), (phase, object), found).await
     });
@@ -367,6 +379,13 @@ mod tests {
         assert_eq!(
             warnings,
             ["other objects or data may be deleted with it (cannot list)"]
+        );
+        let other = Unserved::OtherVersion("v2".to_owned());
+        let section = leaving.alone(phase, object, &LookupResult::Unreadable(&other));
+        let notes: Vec<String> = section.unwrap().notes.iter().map(note).collect();
+        assert_eq!(
+            notes,
+            ["not read: the API server serves this kind only in version v2"]
         );
         for found in [
             LookupResult::Missing,

@@ -9,7 +9,7 @@ use baton_apis::{
 };
 use baton_engine::{
     conditions::{Requeue, report_archival, report_deletion, report_refusal},
-    teardown::TeardownOutcome,
+    teardown::{TeardownOutcome, reported_writes},
 };
 use baton_records::revision::RevisionRecord;
 use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
@@ -40,6 +40,8 @@ impl ObjectSets {
         } = self.load(record, &status).await?;
         let api = &self.shared.api;
         revision.heirs = heirs_here(&self.observed, api, record).await?;
+        revision.written =
+            reported_writes(&status.conditions, &status.controller_of, &status.ended);
         let newer_wants = newer_wants(&self.observed, api, record, "", &phases);
         revision.newer_wants = newer_wants.await?;
         let outcome = if !was_set_up && status.controller_of.is_empty() {

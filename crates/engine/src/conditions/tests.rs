@@ -12,6 +12,7 @@ fn outcome(result: PassResult, controls_all: bool) -> Outcome {
         result,
         controller_of: Vec::new(),
         controls_all,
+        away: Vec::new(),
         ended: Vec::new(),
         waiting_for: Vec::new(),
         remote_phases: Vec::new(),
@@ -435,4 +436,48 @@ fn failures_without_events_are_requeued_with_growing_delays() {
     assert_eq!(failing_since(&fresh.conditions), None);
     let since = failing_since(&other.status.conditions);
     assert_eq!(since, Some(Timestamp::UNIX_EPOCH));
+}
+
+/// The last report about objects of a kind that is away stays.
+#[test]
+fn objects_of_a_kind_that_is_away_stay_reported() {
+    let reference = |name: &str| ControlledObjectReference {
+        kind: "Thing".to_owned(),
+        name: name.to_owned(),
+        ..ControlledObjectReference::default()
+    };
+    let now = Timestamp::UNIX_EPOCH;
+    for (reported, result, in_transition) in [
+        (vec![reference("away")], PassResult::Passed, None),
+        (vec![], PassResult::Passed, Some("True")),
+        (
+            vec![reference("away")],
+            PassResult::Away(vec!["down".to_owned()]),
+            None,
+        ),
+        (vec![], PassResult::Away(vec!["down".to_owned()]), None),
+    ] {
+        let previous = ObjectSetStatus {
+            controller_of: reported.clone(),
+            ..ObjectSetStatus::default()
+        };
+        let outcome = Outcome {
+            controller_of: vec![reference("near")],
+            away: vec![reference("away")],
+            ..outcome(result.clone(), true)
+        };
+        let report = report_pass(&previous, &revision(), outcome, 3, now);
+        let expected: Vec<_> = [reference("near")].into_iter().chain(reported).collect();
+        assert_eq!(report.status.controller_of, expected);
+        let find = |type_| find(&report.status.conditions, type_);
+        assert_eq!(find(IN_TRANSITION).map(|it| &*it.status), in_transition);
+        if let PassResult::Away(_) = result {
+            let available = find(AVAILABLE).unwrap();
+            assert_eq!(
+                (&*available.status, &*available.reason),
+                ("Unknown", "ListFailed")
+            );
+            assert_eq!(report.requeue, Requeue::Backoff);
+        }
+    }
 }

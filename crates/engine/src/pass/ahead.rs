@@ -71,7 +71,7 @@ impl Pass<'_> {
         for (phase, objects) in self.objects.iter().enumerate() {
             for (object, pass) in objects.iter().enumerate() {
                 let at = Position { phase, object };
-                if !self.is_grounded(&ahead, &there, at) {
+                if self.held.contains_key(&at) || !self.is_grounded(&ahead, &there, at) {
                     continue;
                 }
                 match pass.next_action() {
@@ -102,6 +102,9 @@ impl Pass<'_> {
             return checks;
         }
         self.fail(problems);
+        if self.result.is_none() {
+            self.result = self.unchecked();
+        }
         for pass in self.objects.iter_mut().skip(1).flatten() {
             pass.check_again();
         }

@@ -12,7 +12,7 @@ use crate::{
     ObjectKey, ended,
     mapping::MappedCondition,
     object_pass::{AppliedFingerprints, WriteResult},
-    texts::{MAX_CAUSE, truncate},
+    texts::{MAX_CAUSE, MAX_WAITING_FOR, truncate},
     workload::fails_unseen,
 };
 
@@ -45,6 +45,9 @@ pub enum PassResult {
     Stopping(String),
     /// Objects were refused before any write of their phase.
     Preflight(Vec<String>),
+    /// The state of objects is unknown because their kinds do not answer. The others of their phase
+    /// were written.
+    Away(Vec<String>),
     /// An object belongs to somebody else; the text is the whole message.
     Collision(String),
     /// The server refused writes although it had accepted their dry runs.
@@ -60,8 +63,10 @@ pub struct Outcome {
     pub result: PassResult,
     /// Objects of all phases that the revision controls.
     pub controller_of: Vec<ControlledObjectReference>,
-    /// True if the revision controls every object of its spec.
+    /// True if the revision controls every object of its spec whose state is known.
     pub controls_all: bool,
+    /// Objects whose state is unknown, because their kinds do not answer.
+    pub away: Vec<ControlledObjectReference>,
     /// The objects that have run to their end: see [`crate::ended`].
     pub ended: Vec<EndedObject>,
     /// Objects that keep the revision from being available.
@@ -89,6 +94,22 @@ pub struct Outcome {
 }
 
 impl Pass<'_> {
+    /// Adds an object to the list of those that are waited for, if the list has room.
+    pub(super) fn wait_for(
+        &mut self,
+        at: Position,
+        reason: Reason,
+        message: &str,
+    ) -> Option<&mut WaitingForObject> {
+        // The status has no room for more, and there may be thousands, each with a long text.
+        if self.waiting_for.len() >= MAX_WAITING_FOR {
+            return None;
+        }
+        let waiting = self.snapshot.phases[at.phase].waiting(at.object, reason, message);
+        self.waiting_for.push(waiting);
+        self.waiting_for.last_mut()
+    }
+
     /// The entries of `status.ended` for the objects of all phases that are not delegated.
     pub(super) fn ended(&mut self) -> Vec<EndedObject> {
         let mut found = Vec::new();

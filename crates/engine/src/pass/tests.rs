@@ -10,7 +10,7 @@ use baton_apis::LifecycleState;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::object_pass::WriteResult;
+use crate::{Gvk, object_pass::WriteResult};
 use crate::{
     revision::{KindScope, KindState, duplicates},
     tests::fixtures::*,
@@ -419,10 +419,6 @@ fn preflight_stops_a_phase_before_its_first_request() {
     let later = "{apiVersion: x.io/v1, kind: Later, metadata: {name: later}}";
     for (object, text) in [
         (
-            "{apiVersion: x.io/v1, kind: Gone, metadata: {name: a}}",
-            "Gone /a: x.io/v1, Kind=Gone not registered on the api server.",
-        ),
-        (
             "{apiVersion: v1, kind: Namespace, metadata: {name: a}}",
             "Namespace /a: Must be namespaced scoped when part of an non-cluster-scoped API.",
         ),
@@ -467,6 +463,90 @@ fn preflight_stops_a_phase_before_its_first_request() {
             assert_eq!(outcome.result, PassResult::Preflight(texts), "{object}");
             assert_eq!(outcome.waiting_for, [], "{object}");
         }
+    }
+}
+
+/// The letters of the requests with their objects, and the outcome of a pass over a phase with a
+/// kind in this state, and over a later phase.
+fn pass_with_kind(revision: &Revision, state: Option<KindState>) -> (String, Outcome) {
+    let held = "{apiVersion: x.io/v1, kind: Gone, metadata: {name: held}}";
+    let object =
+        |name: &str| format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}}}}}");
+    let phases = [
+        phase(revision, "p", &[held, &object("beside")]),
+        phase(revision, "later", &[&object("later")]),
+    ];
+    let mut kinds = kinds();
+    kinds.extend(state.map(|state| (Gvk::new("x.io/v1", "Gone"), state)));
+    let probes = no_probes();
+    let snapshot = Snapshot {
+        revision,
+        phases: &phases,
+        probes: &probes,
+        kinds: &kinds,
+        siblings: &Family,
+    };
+    let mut pass = Pass::new(snapshot, |_| (Live::Uncached, None));
+    let mut sent = Vec::new();
+    while let Step::Send(requests) = pass.step() {
+        for (at, request) in requests {
+            sent.push(format!("{}:{}", letter(&request), at.of(&phases).key.name));
+            pass.answer(at, &request, accept_all("", &request));
+        }
+    }
+    (sent.join(" "), pass.outcome())
+}
+
+#[test]
+fn a_kind_that_is_not_served_or_away_does_not_hold_back_the_others_of_its_phase() {
+    let position = "Phase \"p\", Gone /held";
+    let unserved = format!("{position}: x.io/v1, Kind=Gone not registered on the api server.");
+    let other_version = KindState::Served {
+        scope: KindScope::Namespaced,
+        other_version: Some("v2".to_owned()),
+        is_watched: true,
+    };
+    for (state, expected) in [
+        (None, PassResult::Preflight(vec![unserved.clone()])),
+        (
+            Some(other_version),
+            PassResult::Preflight(vec![unserved.clone()]),
+        ),
+        (
+            Some(KindState::Unknown("no version".to_owned())),
+            PassResult::Preflight(vec![unserved]),
+        ),
+        (
+            Some(KindState::Away("down".to_owned())),
+            PassResult::Away(vec![format!("{position}: down")]),
+        ),
+    ] {
+        let is_away = matches!(state, Some(KindState::Away(_)));
+        let (sent, outcome) = pass_with_kind(&revision(), state.clone());
+        assert_eq!(sent, "c:beside");
+        assert_eq!(outcome.result, expected);
+        assert_eq!(outcome.controller_of.len(), 1);
+        assert_eq!(outcome.away.len(), usize::from(is_away));
+        let waiting: Vec<_> = outcome
+            .waiting_for
+            .iter()
+            .map(|it| (&*it.name, &*it.reason))
+            .collect();
+        let reason = if is_away {
+            "ListFailed"
+        } else {
+            "PreflightError"
+        };
+        assert_eq!(waiting, [("held", reason)]);
+        // With the checks of all phases first, nothing is written.
+        let all_first = Revision {
+            checks_all_first: true,
+            ..revision()
+        };
+        let (sent, outcome) = pass_with_kind(&all_first, state);
+        assert!(!sent.contains('c'), "{sent}");
+        assert_eq!(outcome.result, expected);
+        assert_eq!(outcome.writes, []);
     }
 }
 

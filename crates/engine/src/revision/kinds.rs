@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::Desired;
 use crate::Gvk;
 
 /// The scope of a kind.
@@ -28,8 +29,41 @@ pub enum KindState {
     },
     /// The server does not store objects of the kind, or does not allow listing and watching them.
     Unmanageable,
-    /// The kind may exist but cannot be accessed; the text is the reason.
+    /// The kind may exist but is served in no version; the text is the reason.
     Unknown(String),
+    /// The server of the kind does not answer, or its objects cannot be listed; the text is the
+    /// reason.
+    Away(String),
+}
+
+/// The reason that an object is left out of a roll-out, while the other objects of its phase are
+/// written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum KindProblem {
+    /// Its kind is not served in the version of the manifest.
+    Unserved(String),
+    /// Its kind is [away](KindState::Away).
+    Away(String),
+}
+
+impl KindProblem {
+    /// Returns `None` if the kind is served, or if the object has violations of its own.
+    pub fn of(object: &Desired, kinds: &Kinds) -> Option<Self> {
+        match kinds.get(&object.gvk) {
+            _ if !object.violations.is_empty() => None,
+            Some(KindState::Unmanageable) => None,
+            Some(state) if state.is_served_as_named() => None,
+            Some(KindState::Away(cause)) => Some(Self::Away(cause.clone())),
+            Some(KindState::Served { .. } | KindState::Unknown(_)) | None => {
+                Some(Self::Unserved(unserved(&object.gvk)))
+            }
+        }
+    }
+}
+
+/// The violation of an object whose kind is not served.
+pub(super) fn unserved(gvk: &Gvk) -> String {
+    format!("{gvk} not registered on the api server.")
 }
 
 impl KindState {

@@ -123,7 +123,11 @@ impl Registry {
                     entry.set_secret(version);
                 }
             }
-            Event::Failed(_) | Event::Forbidden(_) | Event::Unserved | Event::Bookmark(_) => {}
+            Event::Failed(_)
+            | Event::Refused(_)
+            | Event::Forbidden(_)
+            | Event::Unserved
+            | Event::Bookmark(_) => {}
         }
     }
 

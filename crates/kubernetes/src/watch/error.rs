@@ -28,6 +28,8 @@ pub(super) struct WatchError {
     pub(super) text: String,
     /// True if the account lacks the right.
     pub(super) is_forbidden: bool,
+    /// True if the server answered with an error status.
+    pub(super) is_answer: bool,
     pub(super) retry_after: Option<Duration>,
 }
 
@@ -37,6 +39,7 @@ impl WatchError {
             next,
             text,
             is_forbidden: false,
+            is_answer: false,
             retry_after: None,
         }
     }
@@ -68,6 +71,7 @@ impl WatchError {
         Self {
             retry_after,
             is_forbidden: code == StatusCode::FORBIDDEN,
+            is_answer: true,
             ..Self::new(judge(code.as_u16(), &status), status.message)
         }
     }

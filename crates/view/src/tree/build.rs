@@ -629,7 +629,10 @@ mod tests {
     #[test]
     fn objects_in_other_clusters_belong_to_the_phase_that_controls_them() {
         let class = "cluster.north";
-        let of = |name: &str| json!({"group": "", "kind": "ConfigMap", "name": name, "namespace": "shop", "version": ""});
+        let of = |name: &str| {
+            let (kind, namespace) = ("ConfigMap", "shop");
+            json!({"group": "", "kind": kind, "name": name, "namespace": namespace, "version": ""})
+        };
         let mut own = delegate("u1", "True", "Available");
         for (controls, expected) in [
             (json!([of("x"), of("y")]), (2, ["True class", "True class"])),

@@ -1,5 +1,7 @@
 //! Objects that a revision cannot have written, or may not remove.
 
+use serde_json::json;
+
 use super::*;
 
 /// There is no request about an object that the revision cannot have written.
@@ -56,6 +58,70 @@ fn only_a_kind_that_exists_in_no_version_has_no_objects() {
         let through = state.map_or(gvk.clone(), |state| state.through(gvk));
         let is_other = expected == 'g' && through.version == "v1";
         assert!(is_other || through == *gvk, "{through}");
+    }
+}
+
+/// A kind that is away delays a teardown only if the revision may have written an object of it.
+#[test]
+fn a_kind_of_which_nothing_was_written_delays_no_teardown() {
+    let object = "{apiVersion: x.io/v1, kind: Thing, metadata: {name: a}}";
+    let phases = [phase(&revision(), "p", &[object])];
+    let own = controlled_reference(&phases[0].objects[0].key);
+    for state in [
+        KindState::Away("down".into()),
+        KindState::Unknown("gone".into()),
+    ] {
+        let kinds = Kinds::from([(phases[0].objects[0].gvk.clone(), state)]);
+        for (written, expected) in [
+            (None, 'F'),
+            (Some(BTreeSet::from([own.clone()])), 'F'),
+            (Some(BTreeSet::new()), '.'),
+        ] {
+            let revision = Revision {
+                written,
+                ..revision()
+            };
+            let teardown = Teardown::new(&revision, &phases, &kinds, |_| Live::Uncached);
+            assert_eq!(next_letter(teardown), expected);
+        }
+    }
+}
+
+#[test]
+fn the_last_report_shows_which_objects_may_have_been_written() {
+    let own = ControlledObjectReference {
+        kind: "Thing".to_owned(),
+        name: "a".to_owned(),
+        ..ControlledObjectReference::default()
+    };
+    let condition = |type_: &str, status: &str| {
+        let condition = json!({"type": type_, "status": status, "reason": "x", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        serde_json::from_value::<Condition>(condition).unwrap()
+    };
+    let failed = || condition("Available", "False");
+    for (conditions, is_known) in [
+        (vec![], false),
+        (vec![condition("Paused", "True")], false),
+        (vec![failed()], true),
+        (vec![condition("Available", "Unknown")], true),
+        (vec![condition("Available", "True")], false),
+        (vec![failed(), condition("Succeeded", "True")], false),
+    ] {
+        let expected = is_known.then(|| BTreeSet::from([own.clone()]));
+        assert_eq!(
+            reported_writes(&conditions, &[own.clone()], &[]),
+            expected,
+            "{conditions:?}"
+        );
+        let end = serde_json::from_value(json!({
+            "group": "", "kind": "Thing", "name": "a", "outcome": "Complete",
+        }));
+        assert_eq!(
+            reported_writes(&conditions, &[], &[end.unwrap()]),
+            expected,
+            "{conditions:?}"
+        );
     }
 }
 
