@@ -258,7 +258,17 @@ impl ObjectSets {
                 .await;
         };
         let executor = self.executor(&record, account.clone(), failures);
-        let kinds = executor.kinds(&phases).await?;
+        let kinds = match executor.kinds(&phases).await {
+            Ok(kinds) => kinds,
+            Err(error) if !executor.is_stuck() => return Err(error.into()),
+            Err(error) => {
+                let refusal = Refusal::new(Reason::WriteError, vec![error.to_string()]);
+                let outcome = ReconcileOutcome::Failed;
+                return self
+                    .refuse(record, status, revision, refusal, outcome)
+                    .await;
+            }
+        };
         if !record.has_finalizer(FINALIZER_CACHED) {
             self.publish_missing_previous(&record);
         }

@@ -89,23 +89,27 @@ impl<K: RecordKind> Executor<'_, K> {
         self.target.observe(&user, &gvks).await
     }
 
+    /// True if so many passes over the owner have failed that its status has to report it.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.failures >= FAILURES_BEFORE_REPORT
+    }
+
     /// The kinds that a roll-out needs. All of them are observed, except those that are away.
     ///
     /// # Errors
-    /// When a kind cannot be observed. After several failures the kind counts as away, and the
-    /// status reports it.
+    /// When a kind cannot be observed. If the owner [is stuck](Executor::is_stuck), the kind counts
+    /// as away. Only a missing right is an error then, and the status reports it.
     pub(crate) async fn kinds(&self, phases: &[Phase]) -> Result<Kinds, ObserveError> {
         let Observation {
             mut kinds,
-            mut failures,
+            failures,
         } = self.observe(phases).await;
-        if self.failures < FAILURES_BEFORE_REPORT {
-            return failures
-                .pop_first()
-                .map_or(Ok(kinds), |(_, error)| Err(error));
+        for (gvk, error) in failures {
+            if !self.is_stuck() || matches!(error, ObserveError::Forbidden(..)) {
+                return Err(error);
+            }
+            kinds.insert(gvk, KindState::Away(error.to_string()));
         }
-        let away = failures.into_iter();
-        kinds.extend(away.map(|(gvk, error)| (gvk, KindState::Away(error.to_string()))));
         Ok(kinds)
     }
 

@@ -202,8 +202,16 @@ impl PhasePass<'_> {
                 result: (ReconcileOutcome::Blocked, requeue),
             }
         } else {
-            let kinds = self.executor().kinds(phases).await?;
-            return Ok(PhaseDecision::Accepted(kinds));
+            let executor = self.executor();
+            match executor.kinds(phases).await {
+                Ok(kinds) => return Ok(PhaseDecision::Accepted(kinds)),
+                Err(error) if executor.is_stuck() => Refusal {
+                    reason: Reason::WriteError,
+                    text: error.to_string(),
+                    result: (ReconcileOutcome::Failed, Requeue::Backoff),
+                },
+                Err(error) => return Err(error.into()),
+            }
         };
         Ok(PhaseDecision::Refused(refusal))
     }

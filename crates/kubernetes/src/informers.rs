@@ -68,6 +68,8 @@ pub(crate) enum State {
     Ready,
     /// There is no complete list, for this reason. The list is retried.
     Failed(Arc<str>),
+    /// As [`State::Failed`], because the manager may not list the kind.
+    Forbidden(Arc<str>),
     /// The server does not serve the kind.
     Unserved,
 }
@@ -100,7 +102,7 @@ enum Turn {
 impl Refused {
     fn turn(&mut self, event: &Event<'_>, now: Instant) -> Turn {
         match event {
-            Event::Refused(_) | Event::Forbidden(_) => {
+            Event::Refused(_) => {
                 let since = *self.0.get_or_insert(now);
                 if now.duration_since(since) >= LOST_AFTER {
                     Turn::Lost
@@ -108,10 +110,13 @@ impl Refused {
                     Turn::Nothing
                 }
             }
-            // Without a response, nothing is known about the kind.
-            Event::Failed(_) | Event::ListStarted | Event::Listed(_) | Event::Unserved => {
-                Turn::Nothing
-            }
+            // Without a response, nothing is known about the kind. A missing right says nothing
+            // about its server.
+            Event::Failed(_)
+            | Event::Forbidden(_)
+            | Event::ListStarted
+            | Event::Listed(_)
+            | Event::Unserved => Turn::Nothing,
             Event::ListDone { .. } | Event::Upsert(_) | Event::Deleted(_) | Event::Bookmark(_) => {
                 self.0 = None;
                 Turn::Works
@@ -300,7 +305,10 @@ impl Informers {
                     let is_lost = turn == Turn::Lost;
                     let was_ready = *progress.borrow() == State::Ready;
                     if is_lost || !was_ready {
-                        progress.send_replace(State::Failed(cause.into()));
+                        progress.send_replace(match event {
+                            Event::Forbidden(_) => State::Forbidden(cause.into()),
+                            _ => State::Failed(cause.into()),
+                        });
                     }
                     if is_lost && was_ready {
                         lost = true;
@@ -402,7 +410,7 @@ mod tests {
             (19, Event::Refused("down"), Turn::Nothing),
             (20, Event::Refused("down"), Turn::Lost),
             (21, Event::ListStarted, Turn::Nothing),
-            (22, Event::Forbidden("no right"), Turn::Lost),
+            (22, Event::Forbidden("no right"), Turn::Nothing),
             (23, Event::Bookmark(7), Turn::Works),
             (24, Event::Refused("down"), Turn::Nothing),
             // The whole server is down.

@@ -81,9 +81,12 @@ pub enum ObserveError {
     /// It is unknown if the kind is served.
     #[error("{0}: {1}")]
     Discover(Gvk, #[source] DiscoveryError),
-    /// Listing failed, for instance because it is forbidden. The list is retried in the background.
+    /// Listing failed. The list is retried in the background.
     #[error("listing {0}: {1}")]
     List(Gvk, Arc<str>),
+    /// The manager may not list the kind.
+    #[error("listing {0}: {1}")]
+    Forbidden(Gvk, Arc<str>),
     /// The list takes too long.
     #[error("listing {0}: no complete list within {secs} s", secs = FIRST_LIST.as_secs())]
     Slow(Gvk),
@@ -289,6 +292,7 @@ impl Target {
                     continue;
                 }
                 Ok(Ok(State::Failed(cause))) => ObserveError::List(through, cause),
+                Ok(Ok(State::Forbidden(cause))) => ObserveError::Forbidden(through, cause),
                 // Discovery is behind. Nothing is known until it is asked again.
                 Ok(Ok(State::Unserved)) => {
                     let cause =

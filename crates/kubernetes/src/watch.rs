@@ -39,7 +39,6 @@ use baton_apis::url;
 use http::header::{ACCEPT_ENCODING, HeaderValue};
 use http_body_util::BodyExt as _;
 use kube::{Client, core::Status};
-use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 pub use self::event::{Event, Failing};
@@ -457,6 +456,7 @@ mod tests {
     use hyper::body::Frame;
     use kube::client::Body;
     use parking_lot::Mutex;
+    use serde_json::value::RawValue;
     use tower::BoxError;
 
     use super::*;

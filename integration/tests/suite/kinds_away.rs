@@ -80,8 +80,7 @@ async fn a_dead_aggregated_api_concerns_only_the_revisions_with_its_kinds() {
         ns.delete_set(set, "Background").await;
     }
     assert_eq!(ns.get(&first).await, None);
-    ns.delete(&api).await;
-    ns.gone(&api).await;
+    assert!(ns.cluster().delete(&api.manifest, "Background").await);
 }
 
 /// A webhook converts the objects of the kind.
