@@ -33,6 +33,7 @@ pub mod redact;
 pub mod revision;
 pub mod slice_parts;
 pub mod stop;
+pub mod stored_time;
 pub mod teardown;
 #[cfg(test)]
 mod tests;
