@@ -75,6 +75,7 @@ mod reach;
 mod reasons;
 mod recreation;
 mod refusal;
+mod release_charts;
 mod release_kinds;
 mod release_targets;
 mod releases;
