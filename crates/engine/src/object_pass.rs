@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Request,
-    diff::{self, Difference, drift::Drift, legacy},
+    diff::{self, Difference, drift::Drift, leftovers::Leftovers, legacy},
     ended,
     handover::{Adoption, Siblings, Situation, classify, collision_message, decide_adoption},
     heirs::handed_over,
@@ -86,6 +86,11 @@ enum Progress {
     /// A dry run was refused while legacy entries own fields that the write would remove. These
     /// fields may be the reason, so the entries are migrated and the dry run is repeated.
     RefusedUnmigrated,
+    /// The server refused the write, perhaps because of the leftovers. The dry run without them
+    /// shows if they are the reason. If not, the refusal is final.
+    RefusedWithLeftovers(Leftovers, Problem, String),
+    /// The server accepts the write without the leftovers.
+    CheckedWithoutLeftovers(Leftovers),
     /// The server refuses the change of immutable fields, and the object is to be created again.
     Immutable,
     /// The dry run of a create was refused, possibly because the object exists.
@@ -262,7 +267,10 @@ impl<'a> ObjectPass<'a> {
 
     /// Discards the result of a dry run, because writes before this phase may change the answer.
     pub fn check_again(&mut self) {
-        if self.progress == Progress::Checked {
+        if matches!(
+            self.progress,
+            Progress::Checked | Progress::CheckedWithoutLeftovers(_)
+        ) {
             self.progress = Progress::Fresh;
         }
     }
@@ -278,6 +286,8 @@ impl<'a> ObjectPass<'a> {
             Progress::Fresh
             | Progress::Leading
             | Progress::Checked
+            | Progress::RefusedWithLeftovers(..)
+            | Progress::CheckedWithoutLeftovers(_)
             | Progress::RefusedUnmigrated => match &self.live {
                 Live::Unread => NextAction::Check(Request::Get),
                 Live::Uncached | Live::Gone | Live::Ended(_) if self.has_ended() => {
@@ -382,12 +392,20 @@ impl<'a> ObjectPass<'a> {
     /// the object is changed. It is not final if legacy entries own fields. Fields to be removed
     /// still exist then (a volume can change from one source to another, but not have two), and
     /// fields that the body lacks are not missing yet. So another dry run follows the migration.
+    /// The same holds for leftovers.
     fn need_to_apply(&self, body: Value, live: &Value, is_checked: bool) -> NextAction {
-        let migrate = || Request::Migrate {
+        let migrate_with = |leftovers: &Leftovers| Request::Migrate {
             live: precondition(live),
             former: self.former_managers(live),
+            leftovers: leftovers.clone(),
         };
-        if self.progress == Progress::RefusedUnmigrated {
+        let migrate = || migrate_with(&Leftovers::default());
+        if let Progress::RefusedWithLeftovers(leftovers, ..) = &self.progress {
+            let patch = leftovers.merge_patch(body, live);
+            NextAction::Check(Request::DryRunMerge(versioned(patch, live)))
+        } else if let Progress::CheckedWithoutLeftovers(leftovers) = &self.progress {
+            NextAction::Prepare(migrate_with(leftovers))
+        } else if self.progress == Progress::RefusedUnmigrated {
             NextAction::Check(migrate())
         } else if !is_checked {
             NextAction::Check(Request::DryRunApply(versioned(body, live)))
@@ -445,6 +463,7 @@ impl<'a> ObjectPass<'a> {
         let left: Vec<_> = left.cloned().collect();
         diff::with_create_only(&mut body, live, &left);
         let list = references.list(live, self.revision);
+        diff::with_nulls_removed(&mut body, live);
         if !list.is_empty() {
             metadata_mut(&mut body).insert("ownerReferences".to_owned(), list.into());
         }

@@ -103,4 +103,5 @@ mod teardown_kinds;
 mod teardown_names;
 mod teardown_orphans;
 mod tenants;
+mod unions;
 mod unlisted;

@@ -101,6 +101,15 @@ pub(super) fn field<'a>(node: &'a Map<String, Value>, name: &str) -> Option<&'a 
         .map(|(_, below)| below)
 }
 
+/// The nodes of several sets below a marker.
+pub(super) fn below<'a>(
+    sets: &[&'a Map<String, Value>],
+    marker: &str,
+) -> Vec<&'a Map<String, Value>> {
+    let nodes = sets.iter().filter_map(|node| node.get(marker)?.as_object());
+    nodes.collect()
+}
+
 /// True if a list's item has all the values of a `k:` marker.
 pub(super) fn has_keys(item: &Value, keys: &Map<String, Value>) -> bool {
     keys.iter()

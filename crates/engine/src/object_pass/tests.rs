@@ -3,6 +3,7 @@
 mod bodies;
 mod ended;
 mod fingerprints;
+mod leftovers;
 mod recreation;
 
 use baton_apis::{CollisionProtection, LifecycleState, constants::FIELD_MANAGER};
