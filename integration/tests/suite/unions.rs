@@ -220,7 +220,12 @@ async fn a_null_removes_what_the_revision_had_set(scope: Scope) {
     ns.revision(1).phase("a", [before]).available().await;
     let after = web(Value::Null, Value::Null);
     ns.revision(2).phase("a", [after.clone()]).available().await;
-    let live = ns.live(&after).await;
+    let live = ns
+        .object_becomes(&after, "observed by its controller", |live| {
+            live["status"]["observedGeneration"] == live["metadata"]["generation"]
+                && live["metadata"]["annotations"]["package-operator.run/revision"] == "2"
+        })
+        .await;
     assert_eq!(live["spec"]["strategy"]["rollingUpdate"]["maxSurge"], "25%");
     let container = &live["spec"]["template"]["spec"]["containers"][0];
     assert!(container.get("livenessProbe").is_none(), "{container}");

@@ -64,6 +64,34 @@ pub(crate) async fn dry_run(
     Ok(answer)
 }
 
+/// The object after an apply without the leftovers that are the reason for its refusal; `None` if
+/// they are not the only reason.
+async fn without_leftovers(
+    cluster: &Cluster,
+    object: &Desired,
+    body: &Value,
+    live: &Value,
+    refusal: &str,
+) -> Result<Option<Value>, Error> {
+    let mut leftovers = Leftovers::of(body, live, refusal);
+    if leftovers.is_empty() {
+        return Ok(None);
+    }
+    loop {
+        let patch = leftovers.merge_patch(body.clone(), live);
+        match dry_run_merge(cluster, object, patch.clone()).await {
+            Ok(answer) => return Ok(Some(answer)),
+            Err(Error::Refused(status)) if status.code != 409 => {
+                match leftovers.with_more(&patch, live, &status.message) {
+                    Some(more) => leftovers = more,
+                    None => return Ok(None),
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 /// Sends a dry run of an apply without leftovers, as the manager would send it.
 async fn dry_run_merge(
     cluster: &Cluster,
@@ -337,12 +365,11 @@ async fn send(
         return Ok(Response::Refused(violation));
     }
     let mut answer = dry_run(cluster, object, body, live.is_some()).await;
-    if let (Some(live), Err(Error::Refused(status))) = (live, &answer) {
-        let leftovers = Leftovers::of(body, live, &status.message);
-        if !leftovers.is_empty() {
-            let patch = leftovers.merge_patch(body.clone(), live);
-            answer = dry_run_merge(cluster, object, patch).await.or(answer);
-        }
+    if let (Some(live), Err(Error::Refused(status))) = (live, &answer)
+        && let Some(changed) =
+            without_leftovers(cluster, object, body, live, &status.message).await?
+    {
+        answer = Ok(changed);
     }
     match answer {
         Ok(answer) => Ok(Response::Object(answer)),
