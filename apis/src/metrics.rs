@@ -17,6 +17,18 @@ pub enum MetricType {
     Info,
 }
 
+impl MetricType {
+    /// The name of the type in the exposition formats.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+            Self::Info => "info",
+        }
+    }
+}
+
 /// A family of metrics: series with one name and the same labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MetricFamily {

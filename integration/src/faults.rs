@@ -191,6 +191,17 @@ impl Faults {
         self.until_within(TIMEOUT, text, holds).await
     }
 
+    /// Waits until one of the objects is read after the first `earlier` requests. Each is named by a
+    /// part of its path.
+    pub async fn until_read(&self, earlier: usize, paths: [&str; 2]) {
+        let is_get = |request: &ObservedRequest| {
+            request.verb == Verb::Get && paths.iter().any(|path| request.path.contains(path))
+        };
+        let text = format!("a GET of {}", paths.join(" or "));
+        self.until(&text, |requests| requests[earlier..].iter().any(is_get))
+            .await;
+    }
+
     /// As [`Faults::until`], with another time limit.
     pub async fn until_within(
         &self,

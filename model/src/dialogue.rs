@@ -18,7 +18,7 @@ use baton_engine::{
     Answer, Gvk, ObjectKey, Request,
     conditions::{report_archival, report_pass, report_phase},
     delegated::{Delegated, Delegation, DelegationAnswer, PhaseState},
-    handover::{Claim, Sibling, Siblings},
+    handover::{Claim, Relation, Sibling, Siblings},
     object::controlled_reference,
     object_pass::{AppliedFingerprints, Live},
     owners,

@@ -25,7 +25,7 @@ fn configuration(ports: &Ports, extent: Extent, tools: &Toolbox) -> Value {
         ("service-cluster-ip-range", "10.96.0.0/16"),
     ];
     // For kube-controller-manager and kube-scheduler.
-    let controllers = [
+    let common = [
         // The default of 20 requests per second is too low for the garbage collector and the
         // namespace controller to clean up after parallel tests.
         ("kube-api-qps", "500"),
@@ -35,7 +35,11 @@ fn configuration(ports: &Ports, extent: Extent, tools: &Toolbox) -> Value {
         // server.
         ("leader-elect", "false"),
     ];
+    let mut controllers = common.to_vec();
     if extent == Extent::ControlPlane {
+        // Every 20 s the garbage collector of pods sets the phase of unscheduled pods that are being
+        // deleted to `Failed`. Without a scheduler these are all pods that wait for a finalizer.
+        controllers.push(("controllers", "*,-pod-garbage-collector-controller"));
         // The API server closes watches in an orderly shutdown. By default it waits a minute for
         // them to end by themselves.
         server.push(("shutdown-watch-termination-grace-period", "2s"));
@@ -74,7 +78,7 @@ fn configuration(ports: &Ports, extent: Extent, tools: &Toolbox) -> Value {
             // is far below them.
             patch("kube-apiserver", &server),
             patch("kube-controller-manager", &controllers),
-            patch("kube-scheduler", &controllers),
+            patch("kube-scheduler", &common),
         ],
     })
 }

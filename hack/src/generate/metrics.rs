@@ -17,7 +17,7 @@ pub(super) fn page() -> String {
         let MetricFamily { labels, help, .. } = family;
         let labels: Vec<_> = labels.iter().map(|label| format!("`{label}`")).collect();
         let (name, labels) = (name(family), labels.join(", "));
-        let metric_type = type_name(family.metric_type);
+        let metric_type = family.metric_type.as_str();
         page.push_str("| ");
         page.push_str(&[&*format!("`{name}`"), metric_type, &labels, help].join(" | "));
         page.push_str(" |\n");
@@ -30,14 +30,5 @@ fn name(family: &MetricFamily) -> String {
     match family.metric_type {
         MetricType::Histogram => format!("{}_*", family.name),
         _ => family.series().concat(),
-    }
-}
-
-fn type_name(metric_type: MetricType) -> &'static str {
-    match metric_type {
-        MetricType::Counter => "counter",
-        MetricType::Gauge => "gauge",
-        MetricType::Histogram => "histogram",
-        MetricType::Info => "info",
     }
 }

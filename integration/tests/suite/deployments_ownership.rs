@@ -224,15 +224,8 @@ async fn a_deleted_deployment_adopts_no_revisions() {
         let earlier = faults.requests().len();
         web.delete("Orphan").await;
         web.gone().await;
-        let is_get = |it: &ObservedRequest| {
-            let paths = ["/objectdeployments/web", "/objectsets/web-"];
-            it.verb == Verb::Get && paths.iter().any(|path| it.path.contains(path))
-        };
-        faults
-            .until("the orphaned revision to be examined", |requests| {
-                requests[earlier..].iter().any(is_get)
-            })
-            .await;
+        let examined = ["/objectdeployments/web", "/objectsets/web-"];
+        faults.until_read(earlier, examined).await;
         ns.until_owners_are_observed().await;
         let left = web.sets().await;
         assert_eq!(uids(&left), uids(&held.before), "{left:#?}");

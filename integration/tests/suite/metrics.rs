@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 
-use baton_apis::metrics::{FAMILIES, MetricFamily, MetricType};
+use baton_apis::metrics::{FAMILIES, MetricFamily};
 use baton_hack::{paths::Dirs, tools};
 use baton_integration::application::{ALL_IN, TestApplication};
 use baton_integration::prelude::*;
@@ -128,15 +128,6 @@ fn families(text: &str) -> BTreeMap<&str, (&str, Vec<BTreeSet<&str>>)> {
     families
 }
 
-fn type_name(family: &MetricFamily) -> &'static str {
-    match family.metric_type {
-        MetricType::Counter => "counter",
-        MetricType::Gauge => "gauge",
-        MetricType::Histogram => "histogram",
-        MetricType::Info => "info",
-    }
-}
-
 #[tokio::test]
 async fn exposed_and_listed_families_are_the_same() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -163,7 +154,7 @@ async fn exposed_and_listed_families_are_the_same() {
     let listed = |name: &str| FAMILIES.iter().find(|family| family.has_name(name));
     for (name, (type_, series)) in &families {
         let family = listed(name).unwrap_or_else(|| panic!("{name} is not listed"));
-        assert_eq!(type_name(family), *type_, "{name}");
+        assert_eq!(family.metric_type.as_str(), *type_, "{name}");
         assert!(
             text.contains(&format!("# HELP {name} {}.\n", family.help)),
             "{name}"

@@ -202,7 +202,11 @@ async fn fields_of_others_keep_their_branch(scope: Scope) {
 /// An apply with a `null` keeps a map: a probe without a handler would be refused.
 async fn a_null_removes_what_the_revision_had_set(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
-    let container = |probe: Value| json!([{ "name": "a", "image": "image:1", "env": null, "resources": null, "livenessProbe": probe }]);
+    let container = |probe: Value| {
+        json!([{
+            "name": "a", "image": "image:1", "env": null, "resources": null, "livenessProbe": probe,
+        }])
+    };
     let web = |strategy: Value, probe: Value| {
         workload("Deployment", "web")
             .with("/spec/replicas", 0)

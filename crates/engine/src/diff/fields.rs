@@ -247,6 +247,13 @@ pub(super) fn write_key(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
     Ok(())
 }
 
+/// The entries of an object's `managedFields`.
+pub fn entries(live: &Value) -> &[Value] {
+    live.pointer("/metadata/managedFields")
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
+}
+
 /// The fields that an entry of `managedFields` owns.
 pub(super) fn fields_of(entry: &Value) -> Option<&Map<String, Value>> {
     entry.get("fieldsV1").and_then(Value::as_object)

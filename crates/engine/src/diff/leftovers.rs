@@ -15,8 +15,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::fields::{Marker, below, field, is_leaf, may_have_keys, same, unite};
-use super::legacy::entries;
+use super::fields::{Marker, below, entries, field, is_leaf, may_have_keys, same, unite};
 use super::texts::stored_fields;
 use super::{UNOWNED_ROOT, apply_entry, is_custom, owned_fields};
 use crate::object::text;
@@ -470,8 +469,8 @@ mod tests {
         let leftovers = Leftovers::of(&wanted, &live, "spec.strategy.rolling: Forbidden");
         let entries = live["metadata"]["managedFields"].as_array_mut().unwrap();
         entries.push(yaml(
-            "{manager: kubectl-edit, operation: Update, apiVersion: apps/v1, fieldsV1: {f:spec: {f:strategy: {f:rolling: \
-                 {f:max: {}}}}}}",
+            "{manager: kubectl-edit, operation: Update, apiVersion: apps/v1, \
+                 fieldsV1: {f:spec: {f:strategy: {f:rolling: {f:max: {}}}}}}",
         ));
         assert_eq!(migrated_with(&live, &[], &leftovers), None);
         live["metadata"]["managedFields"][1]["fieldsV1"] =
@@ -484,8 +483,8 @@ mod tests {
         live["metadata"]["managedFields"] = json!([]);
         let entries = migrated_with(&live, &[], &leftovers).unwrap();
         let ours = yaml(
-            "{manager: package-operator, operation: Apply, apiVersion: apps/v1, fieldsType: FieldsV1, fieldsV1: {f:spec: \
-                 {f:strategy: {f:rolling: {f:max: {}, f:min: {}}}}}}",
+            "{manager: package-operator, operation: Apply, apiVersion: apps/v1, fieldsType: FieldsV1, \
+                 fieldsV1: {f:spec: {f:strategy: {f:rolling: {f:max: {}, f:min: {}}}}}}",
         );
         assert_eq!(entries, [ours]);
         assert_eq!(migrated_with(&live, &[], &Leftovers::default()), None);
@@ -499,8 +498,8 @@ mod tests {
         let live = live("apps/v1");
         let leftovers = Leftovers::of(&wanted, &live, "spec.strategy.rolling: Forbidden");
         let expected = yaml(
-            "{apiVersion: apps/v1, kind: A, metadata: {uid: u}, spec: {strategy: {type: Recreate, rolling: null}, size: \
-                 null, volumes: null}}",
+            "{apiVersion: apps/v1, kind: A, metadata: {uid: u}, spec: {strategy: {type: Recreate, rolling: null}, \
+                 size: null, volumes: null}}",
         );
         assert_eq!(leftovers.merge_patch(wanted, &live), expected);
     }

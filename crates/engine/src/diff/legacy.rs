@@ -24,6 +24,7 @@ use baton_apis::constants::{
 };
 use serde_json::{Map, Value, json};
 
+pub use super::fields::entries;
 use super::fields::{Marker, fields_of, is_leaf, may_have_keys, subtract, unite};
 use super::leftovers::Leftovers;
 use super::texts::{as_data, is_secret, owns_texts, stored_fields};
@@ -222,13 +223,6 @@ impl<'a> OwnedFields<'a> {
             }
         }
     }
-}
-
-/// The entries of an object's `managedFields`.
-pub fn entries(live: &Value) -> &[Value] {
-    live.pointer("/metadata/managedFields")
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
 }
 
 pub(super) fn is_legacy_entry(entry: &Value) -> bool {

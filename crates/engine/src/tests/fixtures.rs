@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::{
     Answer, Gvk, ObjectKey, Request,
     diff::legacy::{migrated, needs_migration},
-    handover::{Claim, Sibling, Siblings},
+    handover::{Claim, Relation, Sibling, Siblings},
     object::Identity,
     object_pass::Live,
     pass::{Outcome, Pass, Position, Snapshot, Step},
@@ -44,17 +44,18 @@ pub struct Family;
 
 impl Siblings for Family {
     fn sibling(&self, uid: &str) -> Option<Sibling> {
-        let (name, number, is_previous, is_archived) = match uid {
-            "previous" => ("v1", 1, true, false),
-            "newer" => ("v3", 3, false, false),
-            "archived" => ("v4", 4, false, true),
-            "unrelated" => ("other", 1, false, false),
+        let (name, number, relation, is_archived) = match uid {
+            "previous" => ("v1", 1, Relation::Previous, false),
+            "newer" => ("v3", 3, Relation::SameChain, false),
+            "archived" => ("v4", 4, Relation::SameChain, true),
+            "unrelated" => ("other", 1, Relation::OtherChain, false),
+            "unknown" => ("gap", 3, Relation::Unknown, false),
             _ => return None,
         };
         Some(Sibling {
             name: name.to_owned(),
             number,
-            is_previous,
+            relation,
             is_archived,
         })
     }
@@ -128,12 +129,17 @@ pub fn live(number: &str, owners: &str) -> Value {
 
 fn reference(owner: &str) -> Value {
     let uid = owner.trim_end_matches('*');
-    let name = match uid {
-        "me" => "v2",
-        "previous" => "v1",
-        _ => "somebody",
+    let (name, kind) = match uid {
+        "me" => ("v2", "ObjectSet"),
+        "previous" => ("v1", "ObjectSet"),
+        "cluster" => ("wide", "ClusterObjectSet"),
+        _ => ("somebody", "ObjectSet"),
     };
-    json!({"apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
+    let group = match uid {
+        "stranger" => "example.com",
+        _ => "package-operator.run",
+    };
+    json!({"apiVersion": format!("{group}/v1alpha1"), "kind": kind,
         "name": name, "uid": uid, "controller": owner.ends_with('*')})
 }
 

@@ -3,7 +3,7 @@
 use baton_integration::application::{condition, reason};
 use baton_integration::endpoint::Endpoint;
 use baton_integration::exclusive::Exclusive;
-use baton_integration::faults::{Faults, Gate, ObservedRequest, Verb};
+use baton_integration::faults::{Faults, Gate};
 use baton_integration::fleet::{APPLICATION, Fleet, settings, version};
 use baton_integration::prelude::*;
 use baton_integration::sites::{Joined, PUSH, Site};
@@ -240,15 +240,8 @@ async fn a_deleted_deployment_adopts_no_revisions() {
     ns.cluster().delete(&reference, "Orphan").await;
     orphan_revisions(&fleet).await;
     ns.gone(&application).await;
-    let is_get = |request: &ObservedRequest| {
-        let paths = ["/sitedeployments/web", "/objectsets/web-"];
-        request.verb == Verb::Get && paths.iter().any(|path| request.path.contains(path))
-    };
-    faults
-        .until("the orphaned revision to be examined", |requests| {
-            requests[earlier..].iter().any(is_get)
-        })
-        .await;
+    let examined = ["/sitedeployments/web", "/objectsets/web-"];
+    faults.until_read(earlier, examined).await;
     ns.until_owners_are_observed().await;
     let after = state().await;
     assert_eq!(uids(&after.concat()), uids(&before.concat()), "{after:#?}");
