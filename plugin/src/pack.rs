@@ -1,4 +1,4 @@
-//! Makes an `ObjectDeployment` or a revision of plain manifests: `kubectl baton pack`.
+//! Makes an `ObjectDeployment`, a revision or a `SiteApplication` of plain manifests: `kubectl baton pack`.
 //!
 //! 1. [`input`] reads files, directories, kustomizations and the standard input.
 //! 2. [`documents`] splits the texts as kubectl does ([`baton_yaml`]), and [`manifest`] parses the
@@ -56,6 +56,11 @@ pub(crate) enum PackagedKind {
         number: Option<i64>,
         /// Names of the revisions to take objects over from.
         previous: Vec<String>,
+    },
+    /// An application for sites.
+    Site {
+        /// Name of the version; if it is absent, it is derived from the content.
+        version: Option<String>,
     },
 }
 
@@ -192,7 +197,7 @@ pub(crate) fn pack(collected: Collected, options: &Options) -> Result<Packed, In
             scope::Decision::default()
         }
     };
-    if decision.cluster && options.service_account_name.is_some() {
+    if decision.cluster && !options.scope.site && options.service_account_name.is_some() {
         errors.push(InputError::general(
             "--service-account: the result is cluster-scoped, so it has no namespace with such an account",
         ));

@@ -4,8 +4,10 @@
 use std::{sync::Arc, time::Duration};
 
 use baton_apis::{conditions::EventReason, constants::API_VERSION};
+use baton_engine::conditions::FAILURES_BEFORE_REPORT;
 use baton_kubernetes::{
     account::Account,
+    error::request_failure,
     events::{EventKind, EventMessage, EventPublisher},
     target::ObserveError,
 };
@@ -129,7 +131,7 @@ pub(crate) enum Error {
         source: ApiError,
     },
     /// A request about a typed object, or in another cluster, failed.
-    #[error("{step}: {source}")]
+    #[error("{step}: {}", request_failure(source))]
     Request {
         step: &'static str,
         source: kube::Error,
@@ -160,15 +162,32 @@ pub(crate) enum Refusal {
 }
 
 impl Error {
+    /// The text for the status, if the error is a refusal, or if `failures` passes in a row have
+    /// failed before: a single failed request is only retried.
+    pub(crate) fn to_report(&self, failures: u32) -> Option<String> {
+        let is_lasting = !self.is_change() && failures >= FAILURES_BEFORE_REPORT;
+        self.refusal()
+            .or_else(|| is_lasting.then(|| self.to_string()))
+    }
+
     /// The text for the status, if the error is a refusal.
     pub(crate) fn refusal(&self) -> Option<String> {
         let is_refusal = match self {
             Self::Refused(_) => true,
             Self::Record { source, .. } => source.refusal().is_some(),
+            Self::Request { source, .. } => is_refused(source),
             _ => false,
         };
         is_refusal.then(|| self.to_string())
     }
+}
+
+/// True if every further attempt would be refused as well.
+fn is_refused(error: &kube::Error) -> bool {
+    matches!(
+        error,
+        kube::Error::Api(status) if matches!(status.code, 400..500) && !matches!(status.code, 404 | 409 | 429)
+    )
 }
 
 impl ReconcileError for Error {

@@ -36,6 +36,8 @@ pub enum Reason {
     /// `Available=False`: an object belongs to another owner.
     CollisionDetected,
     /// `Available=False`: the API server refused a write that its dry run had accepted.
+    ///
+    /// `Kept=False`: a version cannot be stored; the request is retried.
     WriteError,
     /// `Available=False`: the revision never rolled out, and its objects belong to a newer
     /// revision.
@@ -98,7 +100,8 @@ pub enum Reason {
     Stopped,
     /// `Progressing=True`: a version is being brought to sites.
     RollingOut,
-    /// `Progressing=True`: the API server refuses a revision; the request is retried.
+    /// `Progressing=True`: the API server refuses a revision, or the record of a version or of the
+    /// chosen sites; the request is retried.
     RevisionRefused,
     /// `Progressing=True`: the sites of a wave have to stay available for the healthy time.
     Soaking,

@@ -10,14 +10,16 @@ use baton_probes::shape::Shape;
 use serde_json::Value;
 
 /// The texts that precede a value, up to its quote if it has one: types of errors of Kubernetes'
-/// validation, and parsers.
-const VALUE_FOLLOWS: [&str; 6] = [
+/// validation, and parsers, those of Baton included.
+const VALUE_FOLLOWS: [&str; 8] = [
     "Invalid value: ",
     "Unsupported value: ",
     "Duplicate value: ",
     "Not found: ",
     "parsing time \"",
     "parsing \"",
+    "invalid type: string \"",
+    "invalid value: string \"",
 ];
 
 /// The types that the validation of custom resources names in the place of a value.

@@ -29,7 +29,7 @@ use tower::retry::{Policy, RetryLayer};
 use tower::util::rng::HasherRng;
 use tower::{BoxError, Service};
 
-use crate::error::{innermost, one_line};
+use crate::error::{innermost, request_failure};
 use crate::fence::Fence;
 use crate::request_metrics::{CountRequests, RequestMetrics, Verb};
 
@@ -178,10 +178,7 @@ pub async fn check_server(client: &Client, url: &Uri) -> Result<String, ServerEr
             cause: innermost(&error),
         }),
         Ok(Err(error)) => {
-            let cause = match error {
-                kube::Error::Api(status) => status.message.clone(),
-                error => one_line(&error),
-            };
+            let cause = request_failure(&error);
             Err(ServerError::Other { url: url(), cause })
         }
         Err(_elapsed) => {

@@ -3,7 +3,11 @@
 use std::error::Error;
 use std::fmt::Write as _;
 
-use baton_engine::texts::collapse_whitespace;
+use baton_apis::conditions::MAX_MESSAGE_LENGTH;
+use baton_engine::{
+    redact::without_values,
+    texts::{collapse_whitespace, shorten},
+};
 
 /// An error and its causes in one line, without repetitions.
 ///
@@ -21,6 +25,22 @@ pub fn one_line(error: &dyn Error) -> String {
         source = cause.source();
     }
     collapse_whitespace(&line)
+}
+
+/// The text of a failed request, for logs and conditions: the message of the server without the
+/// values that it quotes, or the error with its causes.
+///
+/// `kube::Error` prints the whole response, with all values of the object.
+pub fn request_failure(error: &kube::Error) -> String {
+    let kube::Error::Api(status) = error else {
+        return one_line(error);
+    };
+    let mut text = without_values(&status.message);
+    if text.is_empty() {
+        text = format!("HTTP status {} {}", status.code, status.reason);
+    }
+    shorten(&mut text, MAX_MESSAGE_LENGTH);
+    text
 }
 
 /// The last cause of an error. That of a failed connection is the one that a person can act upon; those around it name
@@ -65,6 +85,28 @@ mod tests {
         ] {
             assert_eq!(one_line(&chain(texts)), expected);
         }
+    }
+
+    #[test]
+    fn the_text_of_a_refused_request_has_no_values() {
+        let body = serde_json::json!({
+            "status": "Failure",
+            "code": 422,
+            "reason": "Invalid",
+            "message": "ControllerRevision.apps \"a\" is invalid: data: Invalid value: {\"rule\":\"hunter2\"}: \
+                        field is immutable",
+            "details": {"causes": [
+                {"field": "data", "message": "Invalid value: {\"rule\":\"hunter2\"}: field is immutable"},
+            ]},
+        });
+        let status = serde_json::from_value(body).unwrap();
+        let error = kube::Error::Api(Box::new(status));
+        let text = request_failure(&error);
+        assert!(!text.contains("hunter2"), "{text}");
+        assert!(text.ends_with("field is immutable"), "{text}");
+        let status = kube::core::Status::failure("", "Timeout").with_code(504);
+        let text = request_failure(&kube::Error::Api(status.boxed()));
+        assert_eq!(text, "HTTP status 504 Timeout");
     }
 
     #[test]

@@ -49,6 +49,7 @@ use tracing::{debug, warn};
 
 use baton_engine::texts::shorten;
 
+use crate::error::request_failure;
 use crate::{answer::is_namespace_terminating, turns::Turns};
 use filter::{Admission, Filter};
 
@@ -343,15 +344,19 @@ impl Writer {
     /// Warns once if events are forbidden altogether. A namespace that is being deleted also
     /// refuses them.
     fn log(&mut self, reason: Option<&str>, error: &kube::Error) {
+        let cause = request_failure(error);
         let is_forbidden = matches!(
             error,
             kube::Error::Api(status) if status.code == 403 && !is_namespace_terminating(status)
         );
         if is_forbidden && !self.warned {
             self.warned = true;
-            warn!(%error, "events cannot be written; apply config/rbac to allow it");
+            warn!(
+                cause,
+                "events cannot be written; apply config/rbac to allow it"
+            );
         } else {
-            debug!(reason, %error, "an event was not written");
+            debug!(reason, cause, "an event was not written");
         }
     }
 

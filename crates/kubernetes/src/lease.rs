@@ -266,7 +266,7 @@ pub async fn acquire(
                 }
                 None => log_once(format!(
                     "cannot read or write the lease, trying again: {}",
-                    short_text(&error)
+                    crate::error::request_failure(&error)
                 )),
             },
             Err(_elapsed) => log_once("the API server does not answer, trying again".to_owned()),
@@ -345,7 +345,7 @@ impl Leadership {
             Ok(Ok(())) => info!(lease = path, "released the lease"),
             Ok(Err(error)) => warn!(
                 lease = path,
-                error = short_text(&error),
+                error = crate::error::request_failure(&error),
                 "cannot release the lease, it expires by itself"
             ),
             Err(_elapsed) => warn!(
@@ -360,14 +360,6 @@ impl Drop for Leadership {
     fn drop(&mut self) {
         self.keeper.abort();
         self.fence.close();
-    }
-}
-
-/// A short text of an error.
-fn short_text(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => status.message.clone(),
-        error => crate::error::one_line(error),
     }
 }
 

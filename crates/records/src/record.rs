@@ -13,6 +13,7 @@ use std::{
 };
 
 use baton_apis::constants::FINALIZER_ORPHAN;
+use baton_engine::redact::without_values;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
@@ -109,7 +110,7 @@ impl<K: RecordKind> DerefMut for Record<K> {
 
 /// An object's JSON could not be read.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot read the {part} of the {kind}: {source}")]
+#[error("cannot read the {part} of the {kind}: {}", without_values(&source.to_string()))]
 pub struct ReadError {
     kind: &'static str,
     part: &'static str,

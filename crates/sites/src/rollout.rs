@@ -33,7 +33,7 @@ use baton_apis::{
 };
 use jiff::{SignedDuration, Timestamp};
 
-pub use self::status::undecided;
+pub use self::status::{failed, undecided};
 use self::{
     abort::Abort,
     current::CurrentRollout,

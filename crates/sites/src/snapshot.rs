@@ -21,7 +21,7 @@ use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub use self::keep::{Record, RecordsPlan, plan_records, report, undecided};
+pub use self::keep::{Record, RecordsPlan, not_stored, plan_records, report, undecided};
 use crate::{rollout, window::Windows};
 
 /// Maximum length of the start of a name, which leaves room for a hash in a label.

@@ -1,5 +1,7 @@
 //! Requests about typed objects of one cluster.
 
+use std::fmt::Write as _;
+
 use baton_apis::constants::FIELD_MANAGER;
 use baton_kubernetes::metadata::is_live;
 use kube::{
@@ -38,13 +40,23 @@ impl Requests {
 
     /// Creates an object. Returns the object as the server has it then.
     ///
+    /// The server stores a field without a schema, such as the data of a `ControllerRevision`, as
+    /// the text that it received, and compares such texts when the object is written again. So the
+    /// text is the one that the server would write.
+    ///
     /// # Errors
     /// If the request fails.
     pub async fn create<K: Namespaced>(&self, object: &K) -> Result<K, kube::Error> {
-        self.api(object).create(&post(), object).await
+        let api = self.api(object);
+        let body = serde_json::to_string(object).map_err(kube::Error::SerdeError)?;
+        let request = kube::core::Request::new(api.resource_url());
+        let request = request.create(&post(), escaped(&body).into_bytes());
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        self.client.request(request).await
     }
 
-    /// Writes an object as a whole. The version in its metadata is the precondition.
+    /// Writes an object as a whole. The version in its metadata is the precondition. The characters
+    /// of HTML are not escaped.
     ///
     /// # Errors
     /// If the request fails.
@@ -126,6 +138,21 @@ impl Requests {
     }
 }
 
+/// JSON with the characters escaped that encoders in Go escape. They occur in strings only.
+fn escaped(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for character in json.chars() {
+        match character {
+            '&' | '<' | '>' | '\u{2028}' | '\u{2029}' => {
+                // Writing into a string cannot fail.
+                let _ = write!(text, "\\u{:04x}", u32::from(character));
+            }
+            other => text.push(other),
+        }
+    }
+    text
+}
+
 fn post() -> PostParams {
     PostParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
@@ -135,4 +162,20 @@ fn post() -> PostParams {
 
 fn name<K: Kind>(object: &K) -> &str {
     object.meta().name.as_deref().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn escaped_json_has_the_same_value() {
+        let value = json!({"a<b": "x && y >= \"z\" \\& \u{2028}\u{2029} ä", "n": [1, 2.5]});
+        let text = escaped(&value.to_string());
+        assert!(!text.contains(['&', '<', '>', '\u{2028}']), "{text}");
+        assert!(text.contains(r"x \u0026\u0026 y \u003e="), "{text}");
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+    }
 }

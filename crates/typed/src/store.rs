@@ -14,6 +14,7 @@ use std::{
     sync::Arc,
 };
 
+use baton_engine::redact::without_values;
 use baton_kubernetes::{
     collection::{Extent, Fold, NamespacedName, Step, Unserved},
     freshness::Freshness,
@@ -323,7 +324,11 @@ impl<K: Kind> Store<K> {
         match serde_json::from_str::<K>(object.get()) {
             Ok(object) => Some(self.trim(object)),
             Err(error) => {
-                warn!(kind = self.kind, %error, "an object cannot be parsed and is ignored");
+                let error = without_values(&error.to_string());
+                warn!(
+                    kind = self.kind,
+                    error, "an object cannot be parsed and is ignored"
+                );
                 None
             }
         }

@@ -1,5 +1,5 @@
-//! `pack`: makes an `ObjectDeployment` or a revision of plain manifests, or an Application of a
-//! chart.
+//! `pack`: makes an `ObjectDeployment`, a revision or a `SiteApplication` of plain manifests, or an
+//! Application of a chart.
 
 mod application;
 mod values;
@@ -11,7 +11,7 @@ use baton_apis::CollisionProtection;
 use clap::Args;
 use serde_json::Value;
 
-use self::values::{KindScopeArg, Number, protection, size};
+use self::values::{KindScopeArg, Number, protection, site_version, size};
 use super::Exit;
 use crate::{
     args::GlobalArgs,
@@ -52,6 +52,9 @@ Examples:
   # The output of Helm, or of a kustomization
   helm template shop ./chart | kubectl baton pack - --name shop -n shop --apply
   kubectl baton pack -k overlays/production --name shop
+
+  # A version for sites, which a SiteDeployment rolls out
+  kubectl baton pack shop/ --site --site-version 1.2.0 --apply
 
   # A revision without a deployment, the next one after web-v1
   kubectl baton pack web.yaml --revision --name web-v2 --previous web-v1
@@ -120,6 +123,8 @@ Annotations, which are removed from the packed objects:
 /// With --apply --wait the exit code is 0 once the result is rolled out, 1 if it is not, and 2
 /// after an error.
 ///
+/// With --site the result is a SiteApplication, whose versions a SiteDeployment rolls out to sites.
+///
 /// With --application the result is an Application of Shipper, from a chart in a repository.
 ///
 /// The same input gives the same output, and a small change of the input gives a small change of
@@ -184,6 +189,17 @@ struct ResultArgs {
     /// assigns
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     revision: Option<Number>,
+
+    /// Make a SiteApplication instead, for a SiteDeployment to roll out. The change of a version that
+    /// is in use reaches all of its sites at once
+    #[arg(long, conflicts_with_all = ["revision", "cluster", "progress_deadline", "history_limit", "change_cause",
+        "slice_limit", "wait"])]
+    site: bool,
+
+    /// Version of the SiteApplication. Default: a hash of the content, so that each change is a new
+    /// version
+    #[arg(long, value_name = "VERSION", requires = "site", value_parser = site_version)]
+    site_version: Option<String>,
 
     /// Revisions that the new one takes objects over from; separate several by commas
     #[arg(
@@ -310,6 +326,10 @@ pub(crate) async fn run(args: &PackArgs, global: &GlobalArgs) -> Result<Exit, Er
         print(&packed.objects(), args.output.output, global.output())?;
         return Ok(Exit::Fine);
     };
+    if args.result.site {
+        args.output.apply(&cluster, &packed.package, global).await?;
+        return Ok(Exit::Fine);
+    }
     let Package { object, slices } = &packed.package;
     let next = PendingApply::read(&cluster, object).await?;
     for note in secrets::check(&cluster, &packed.secrets, &next).await? {
@@ -425,6 +445,9 @@ impl PackArgs {
                 number,
                 previous: result.previous.clone(),
             },
+            None if result.site => PackagedKind::Site {
+                version: result.site_version.clone(),
+            },
             None => PackagedKind::Deployment {
                 revision_history_limit: result.history_limit,
                 progress_deadline_seconds: result.progress_deadline,
@@ -435,6 +458,7 @@ impl PackArgs {
             form,
             scope: scope::ScopeOptions {
                 cluster: result.cluster,
+                site: result.site,
                 namespace: global.namespace().map(str::to_owned),
                 scopes,
             },

@@ -94,6 +94,7 @@ pub(crate) async fn read(
 fn options(name: String, scopes: scope::Scopes, global: &GlobalArgs) -> Options {
     Options {
         scope: scope::ScopeOptions {
+            site: false,
             cluster: false,
             namespace: global.namespace().map(str::to_owned),
             scopes,

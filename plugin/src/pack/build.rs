@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use baton_apis::{
     CollisionProtection, ObjectSetProbe,
     constants::{ANNOTATION_CHANGE_CAUSE, ANNOTATION_FORMER_MANAGERS, API_VERSION},
+    kinds,
 };
+use baton_engine::diff::content_fingerprint;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -70,12 +72,16 @@ pub(crate) fn build(
             (name, taken.collect::<Vec<_>>())
         })
         .unzip();
+    let is_site = matches!(options.form, PackagedKind::Site { .. });
+    let limit = if is_site {
+        check_length(&contents)?;
+        LARGEST_OBJECT
+    } else {
+        options.slice_limit
+    };
     let mut written = Vec::new();
     let mut slice_objects = Vec::new();
-    for (name, content) in names
-        .into_iter()
-        .zip(slices::split(contents, options.slice_limit))
-    {
+    for (name, content) in names.into_iter().zip(slices::split(contents, limit)) {
         let values = |entries: Vec<Entry>| {
             entries
                 .into_iter()
@@ -109,6 +115,19 @@ pub(crate) fn build(
         slices: slice_objects,
         object: holder(&written, probes, decision, options),
     })
+}
+
+/// Checks that all objects fit into one: a version for sites names no slices.
+fn check_length(phases: &[Vec<Entry>]) -> Result<(), Vec<InputError>> {
+    let sizes = phases.iter().flatten().map(|entry| entry.size);
+    let size: usize = sizes.sum();
+    if size <= LARGEST_OBJECT {
+        return Ok(());
+    }
+    Err(vec![InputError::general(format!(
+        "--site: a SiteApplication contains all of its objects, which have {size} bytes of JSON; API servers take at \
+         most {LARGEST_OBJECT}"
+    ))])
 }
 
 /// An object as a phase lists it, without fields that have their default.
@@ -213,6 +232,16 @@ fn holder(
                 "kind": if decision.cluster { "ClusterObjectDeployment" } else { "ObjectDeployment" },
                 "metadata": metadata,
                 "spec": spec,
+            })
+        }
+        PackagedKind::Site { version } => {
+            let of_content = || format!("{:016x}", content_fingerprint(&content));
+            let version = version.clone().unwrap_or_else(of_content);
+            json!({
+                "apiVersion": kinds::SITE_APPLICATION.api_version,
+                "kind": kinds::SITE_APPLICATION.name,
+                "metadata": metadata,
+                "spec": {"version": version, "template": {"spec": content}},
             })
         }
         PackagedKind::Revision { number, previous } => {

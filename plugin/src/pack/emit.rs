@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use serde_saphyr::LitStr;
 
 /// Keys of Baton's own objects that come before the others.
-const OWN_ORDER: [&str; 19] = [
+const OWN_ORDER: [&str; 20] = [
     "apiVersion",
     "kind",
     "metadata",
@@ -24,6 +24,7 @@ const OWN_ORDER: [&str; 19] = [
     "revisionHistoryLimit",
     "phases",
     "selector",
+    "version",
     "template",
     "type",
     "fieldA",

@@ -24,6 +24,8 @@ pub(crate) type Scopes = BTreeMap<(String, String), KindScope>;
 pub(crate) struct ScopeOptions {
     /// True if the user requests the cluster-scoped kinds.
     pub(crate) cluster: bool,
+    /// True if the result is delivered to sites. It is namespaced whatever its objects are.
+    pub(crate) site: bool,
     /// The namespace of the result, or of objects that name none.
     pub(crate) namespace: Option<String>,
     /// Scopes of kinds that are not built in.
@@ -32,6 +34,7 @@ pub(crate) struct ScopeOptions {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Decision {
+    /// True if the objects may be anywhere, so that each of them names its namespace.
     pub(crate) cluster: bool,
     /// The namespace of a namespaced result, if any source names one.
     pub(crate) namespace: Option<String>,
@@ -239,8 +242,12 @@ impl Survey {
             }),
             (Some(reason), ..) => Ok(Decision {
                 cluster: true,
-                namespace: None,
-                notes: vec![format!("the result is cluster-scoped, as {reason}")],
+                namespace: options.namespace.clone().filter(|_| options.site),
+                notes: vec![if options.site {
+                    format!("{reason}: a SiteAssignment has to allow this in the sites")
+                } else {
+                    format!("the result is cluster-scoped, as {reason}")
+                }],
             }),
             (None, Some(wished), Some(only)) if wished != only => {
                 Err(InputError::general(format!(

@@ -53,6 +53,69 @@ fn former_managers_are_named_on_each_object() {
 }
 
 #[test]
+fn a_version_for_sites_contains_all_objects() {
+    let input = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n\
+                 apiVersion: v1\nkind: Namespace\nmetadata: {name: b}\n";
+    let site = |version: Option<&str>| Options {
+        form: PackagedKind::Site {
+            version: version.map(str::to_owned),
+        },
+        scope: scope::ScopeOptions {
+            site: true,
+            namespace: Some("shop".to_owned()),
+            ..scope::ScopeOptions::default()
+        },
+        slice_limit: 1,
+        ..options("web")
+    };
+    let expected = "\
+# note: Namespace/b is cluster-scoped: a SiteAssignment has to allow this in the sites
+apiVersion: baton.run/v1alpha1
+kind: SiteApplication
+metadata:
+  name: web
+  namespace: shop
+spec:
+  version: \"1.2\"
+  template:
+    spec:
+      phases:
+      - name: namespaces
+        objects:
+        - object:
+            apiVersion: v1
+            kind: Namespace
+            metadata:
+              name: b
+      - name: config
+        objects:
+        - object:
+            apiVersion: v1
+            kind: ConfigMap
+            metadata:
+              name: a
+              namespace: shop
+";
+    assert_eq!(printed(&text(input), &site(Some("1.2"))), expected);
+    let derived = |input: &str| {
+        let packed = pack(read(&text(input), false), &site(None)).unwrap();
+        packed.package.object["spec"]["version"].clone()
+    };
+    assert_eq!(derived(input), derived(input));
+    assert_ne!(derived(input), derived(&input.replace("a}", "c}")));
+    let big = "x".repeat(800_000);
+    let map = |name| {
+        format!("kind: ConfigMap\napiVersion: v1\nmetadata: {{name: {name}}}\ndata: {{a: {big}}}\n")
+    };
+    let big = format!("{}---\n{}", map("a"), map("b"));
+    let error = errors(&text(&big), &site(None));
+    assert!(
+        error.starts_with("--site: a SiteApplication contains all"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_directory_is_packed_into_phases() {
     let options = Options {
         phase_order: vec!["config".to_owned(), "migrate".to_owned()],

@@ -7,7 +7,7 @@ use baton_apis::{
     Application, Release, conditions::shipper::ROLLING_OUT, constants::shipper::LABEL_APP, kinds,
 };
 use baton_engine::conditions::Requeue;
-use baton_kubernetes::collection::Extent;
+use baton_kubernetes::{collection::Extent, error::request_failure};
 use baton_releases::application::{Answers, Observed, Outcome, Step, decide, error::Refusal};
 use baton_runtime::{
     controller::{Controller, Reconciled},
@@ -193,14 +193,9 @@ impl Applications {
 }
 
 fn refusal(error: &kube::Error) -> Refusal {
-    let message = match error {
-        kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
-    };
-    let is_permanent = is_permanent(error);
     Refusal {
-        message,
-        is_permanent,
+        message: request_failure(error),
+        is_permanent: is_permanent(error),
     }
 }
 

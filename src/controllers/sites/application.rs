@@ -18,9 +18,10 @@ use baton_runtime::{
 };
 use baton_sites::{
     rollout::{VersionName, reported},
-    snapshot::{self, Content, Record, RecordsPlan, content, plan_records, record_name},
+    snapshot::{self, Content, Invalid, Record, RecordsPlan, content, plan_records, record_name},
 };
 use baton_typed::{key::Key, store::Change};
+use jiff::Timestamp;
 use k8s_openapi::{
     api::apps::v1::ControllerRevision, apimachinery::pkg::apis::meta::v1::ObjectMeta,
     apimachinery::pkg::runtime::RawExtension,
@@ -36,6 +37,9 @@ use crate::delivery::{
 
 /// Delay before unused versions are deleted: revisions of many sites end at the same time.
 const UNUSED: Duration = Duration::from_secs(10);
+
+/// Makes the status of an application from the previous one, its generation, the time and a cause.
+type UnsettledStatus = fn(&SiteApplicationStatus, i64, Timestamp, &str) -> SiteApplicationStatus;
 
 /// Stores the versions of applications.
 pub(crate) struct SiteApplications {
@@ -81,7 +85,7 @@ impl Controller for SiteApplications {
         });
     }
 
-    async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {
+    async fn reconcile(&self, key: &Key, failures: u32) -> Result<Reconciled, Error> {
         let stores = &self.context.stores;
         let Some(application) = stores.applications.get(&key.namespace, &key.name) else {
             return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
@@ -89,7 +93,11 @@ impl Controller for SiteApplications {
         match stores.all.extent() {
             Extent::All => {}
             Extent::Nothing => return Ok(INCOMPLETE),
-            Extent::Unavailable(why) => return self.report_unreadable(&application, &why).await,
+            Extent::Unavailable(why) => {
+                self.report_unsettled(&application, &why, snapshot::undecided)
+                    .await?;
+                return Ok(INCOMPLETE);
+            }
         }
         // The records of a deleted application are deleted with it, or are owned by the deployments
         // that run them.
@@ -99,15 +107,14 @@ impl Controller for SiteApplications {
         let content = content((&key.namespace, &key.name), &application.spec);
         let versions = stores.versions_of(&key.namespace, &key.name);
         let kept = self.decide(key, content.as_ref().ok(), &versions);
-        let mut wrote = false;
-        if let (Ok(content), Some(revision)) = (&content, kept.revision) {
-            wrote |= self
-                .store_record(key, &application, content, revision)
+        let settled = self.settle(key, &application, &content, &kept).await;
+        if let Err(why) = settled.as_ref().map_err(|error| error.to_report(failures))
+            && let Some(why) = why
+        {
+            self.report_unsettled(&application, &why, snapshot::not_stored)
                 .await?;
         }
-        wrote |= self
-            .prune(key, &application, content.as_ref().ok(), &kept.surplus)
-            .await?;
+        let mut wrote = settled?;
         let generation = application.metadata.generation.unwrap_or(0);
         let said = match (&content, &kept.obstacle) {
             (Ok(_), Some(obstacle)) => Err(obstacle),
@@ -128,19 +135,40 @@ impl Controller for SiteApplications {
 }
 
 impl SiteApplications {
-    /// Reports that no record is stored or deleted while the objects for the decision cannot be
-    /// listed.
-    async fn report_unreadable(
+    /// Stores the present version and deletes the records that are not needed. Returns true if an
+    /// object was written.
+    async fn settle(
+        &self,
+        key: &Key,
+        application: &SiteApplication,
+        content: &Result<Content, Invalid>,
+        kept: &RecordsPlan,
+    ) -> Result<bool, Error> {
+        let mut wrote = false;
+        if let (Ok(content), Some(revision)) = (content, kept.revision) {
+            wrote |= self
+                .store_record(key, application, content, revision)
+                .await?;
+        }
+        let content = content.as_ref().ok();
+        wrote |= self.prune(key, application, content, &kept.surplus).await?;
+        Ok(wrote)
+    }
+
+    /// Reports that versions are not stored, with the reason: the objects for the decision cannot be
+    /// listed, or a record cannot be written.
+    async fn report_unsettled(
         &self,
         application: &SiteApplication,
         why: &str,
-    ) -> Result<Reconciled, Error> {
+        status: UnsettledStatus,
+    ) -> Result<(), Error> {
         let previous = application.status.clone().unwrap_or_default();
         let generation = application.metadata.generation.unwrap_or(0);
         let now = self.context.shared.clock.now();
-        let status = snapshot::undecided(&previous, generation, now, why);
+        let status = status(&previous, generation, now, why);
         self.write(application, status).await?;
-        Ok(INCOMPLETE)
+        Ok(())
     }
 
     /// Writes a status if it differs. Returns true if it was written.

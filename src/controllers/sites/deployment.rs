@@ -17,7 +17,7 @@ use baton_runtime::{
     queue::Queue,
     source::Wake,
 };
-use baton_sites::rollout::{Plan, undecided};
+use baton_sites::rollout::{Plan, failed, undecided};
 use baton_typed::key::Key;
 use jiff::Timestamp;
 
@@ -86,7 +86,7 @@ impl Controller for SiteDeployments {
         });
     }
 
-    async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {
+    async fn reconcile(&self, key: &Key, failures: u32) -> Result<Reconciled, Error> {
         let stores = &self.context.stores;
         let Some(deployment) = stores.deployments.get(&key.namespace, &key.name) else {
             self.choices.forget(key);
@@ -103,28 +103,45 @@ impl Controller for SiteDeployments {
                 return self.report_unreadable(key, &deployment, &why).await;
             }
         }
-        // Each round adopts as well. It is done here too, because a deployment that does not exist
-        // any more must not choose sites, and because sites may not be chosen while the inventory
-        // is incomplete.
-        if self.adopt(key, &deployment).await? {
-            // The pass continues when the watch has reported the adoption.
-            return Ok((ReconcileOutcome::Changed, Requeue::OnEvent));
+        let done = self.pass(key, &deployment, failures).await;
+        if let Err(error) = &done
+            && let Some(why) = error.to_report(failures)
+        {
+            self.report_failure(key, &why).await?;
         }
-        let chosen = self.context.choose(&self.choices, key, &deployment).await?;
-        let Some(chosen) = chosen else {
-            return Ok((ReconcileOutcome::Unchanged, INCOMPLETE.1));
-        };
-        self.roll_out(key, &deployment, &chosen).await
+        done
     }
 }
 
 impl SiteDeployments {
+    /// Adopts revisions, chooses sites, and rolls out.
+    async fn pass(
+        &self,
+        key: &Key,
+        deployment: &Arc<SiteDeployment>,
+        failures: u32,
+    ) -> Result<Reconciled, Error> {
+        // Each round adopts as well. It is done here too, because a deployment that does not exist
+        // any more must not choose sites, and because sites may not be chosen while the inventory
+        // is incomplete.
+        if self.adopt(key, deployment).await? {
+            // The pass continues when the watch has reported the adoption.
+            return Ok((ReconcileOutcome::Changed, Requeue::OnEvent));
+        }
+        let chosen = self.context.choose(&self.choices, key, deployment).await?;
+        let Some(chosen) = chosen else {
+            return Ok((ReconcileOutcome::Unchanged, INCOMPLETE.1));
+        };
+        self.roll_out(key, deployment, &chosen, failures).await
+    }
+
     /// Rolls out versions to the sites that a deployment has chosen, in rounds, and reports.
     async fn roll_out(
         &self,
         key: &Key,
         deployment: &Arc<SiteDeployment>,
         chosen: &SelectedSites,
+        failures: u32,
     ) -> Result<Reconciled, Error> {
         let mut wrote = false;
         for round in 1.. {
@@ -172,7 +189,7 @@ impl SiteDeployments {
                 .await;
             if let Err(error) = acted {
                 // The status of the other sites is reported even if a revision is refused.
-                let planned = match error.refusal() {
+                let planned = match error.to_report(failures) {
                     Some(why) => {
                         let generation = deployment.metadata.generation.unwrap_or_default();
                         planned.actions_failed(generation, self.context.shared.clock.now(), &why)
@@ -184,6 +201,20 @@ impl SiteDeployments {
             }
         }
         Ok((ReconcileOutcome::Changed, Requeue::OnEvent))
+    }
+
+    /// Reports that a request fails, and the cause.
+    async fn report_failure(&self, key: &Key, why: &str) -> Result<(), Error> {
+        let deployments = &self.context.stores.deployments;
+        let Some(deployment) = deployments.get(&key.namespace, &key.name) else {
+            return Ok(());
+        };
+        let previous = deployment.status.clone().unwrap_or_default();
+        let generation = deployment.metadata.generation.unwrap_or_default();
+        let now = self.context.shared.clock.now();
+        let status = failed(&previous, generation, now, why);
+        self.write(key, &deployment, &status).await?;
+        Ok(())
     }
 
     /// Reports that nothing is planned while the objects for the decision cannot be listed.

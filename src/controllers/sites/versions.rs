@@ -3,10 +3,14 @@
 use std::sync::Arc;
 
 use baton_apis::constants::LABEL_SITE_APPLICATION;
+use baton_engine::redact::without_values;
+use baton_kubernetes::answer::is_immutable;
 use baton_records::{key::Key as RecordKey, revision::RevisionKind, slice::SliceKind};
 use baton_sites::{rollout::VersionName, snapshot::Snapshot};
 use baton_typed::requests::Namespaced;
-use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::{
+    api::apps::v1::ControllerRevision, apimachinery::pkg::apis::meta::v1::OwnerReference,
+};
 use kube::ResourceExt as _;
 use serde::Deserialize as _;
 use serde_json::json;
@@ -56,10 +60,19 @@ fn read(record: Arc<ControllerRevision>, application: &Arc<str>) -> Option<Versi
         }),
         Err(error) => {
             let (namespace, name) = (record.namespace(), record.name_any());
-            warn!(namespace, name, %error, "a ControllerRevision contains no version of a SiteApplication");
+            let error = without_values(&error.to_string());
+            warn!(
+                namespace,
+                name, error, "a ControllerRevision contains no version of a SiteApplication"
+            );
             None
         }
     }
+}
+
+fn owned_by(mut record: ControllerRevision, owners: Vec<OwnerReference>) -> ControllerRevision {
+    record.metadata.owner_references = Some(owners);
+    record
 }
 
 impl Version {
@@ -94,6 +107,10 @@ impl Context {
     /// Updates the record of a version: its owner, and its place in the order of versions. Returns
     /// true if it was written.
     ///
+    /// The server compares the content of a record as text. It refuses a patch of a record that it
+    /// stores with unescaped characters of HTML, as Baton 0.1 wrote them: it escapes them in the
+    /// patched record. Such a record is written as a whole, in its stored form.
+    ///
     /// An owner that does not exist any more does not become the only owner, as garbage collection
     /// would delete the record.
     pub(super) async fn settle_version<K: Namespaced>(
@@ -124,10 +141,19 @@ impl Context {
             owners.push(owner);
         }
         let patch = json!({
-            "metadata": {"uid": record.metadata.uid, "ownerReferences": owners},
+            "metadata": {"uid": record.metadata.uid, "ownerReferences": &owners},
             "revision": revision,
         });
-        let written = self.requests.merge(record, patch).await;
+        let written = match self.requests.merge(record, patch).await {
+            Err(kube::Error::Api(status)) if is_immutable(&status) => {
+                let whole = ControllerRevision {
+                    revision,
+                    ..record.clone()
+                };
+                self.requests.replace(&owned_by(whole, owners)).await
+            }
+            written => written,
+        };
         let written = written.at_step("writing the record of a version")?;
         self.stores.versions.written(written);
         Ok(true)

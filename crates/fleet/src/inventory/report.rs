@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use baton_apis::{Cluster, ClusterStatus, constants::FIELD_MANAGER};
-use baton_kubernetes::{backoff::Backoff, watch::number, wire};
+use baton_kubernetes::{backoff::Backoff, error::request_failure, watch::number, wire};
 use kube::{
     Api,
     api::{DynamicObject, Patch, PatchParams},
@@ -72,7 +72,7 @@ pub(super) async fn run(
                     failures += 1;
                     tracing::warn!(
                         cluster = cluster.name,
-                        %error,
+                        cause = request_failure(&error),
                         "cannot write the status of a Cluster, trying again"
                     );
                     // In most cases the Cluster was changed or deleted, and the event is under way.

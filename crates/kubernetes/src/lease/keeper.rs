@@ -8,7 +8,8 @@ use tracing::warn;
 
 use super::candidate::{AttemptOutcome, Candidate, WrittenLease, changed_meanwhile, with_spec};
 use super::record::{claimed, holder, released};
-use super::{ATTEMPT, LeaseLost, short_text};
+use super::{ATTEMPT, LeaseLost};
+use crate::error::request_failure;
 use crate::fence::{Fence, Moment, Term};
 
 /// Renews an acquired lease.
@@ -56,7 +57,7 @@ impl LeaseRenewer {
                 }
                 Ok(Ok(AttemptOutcome::Raced)) => {}
                 Ok(Err(error)) => {
-                    cause = short_text(&error);
+                    cause = request_failure(&error);
                     warn!(lease, error = cause, "cannot renew the lease, trying again");
                 }
                 Err(_elapsed) => {

@@ -104,16 +104,34 @@ impl Plan {
     /// retried.
     #[must_use]
     pub fn actions_failed(mut self, generation: i64, now: Timestamp, why: &str) -> Self {
-        let mut report = Report {
-            list: Conditions::new(&self.status.conditions, generation, now),
-        };
-        // A rollout that was aborted or waits for a user reports that instead.
-        if report.list.is_true(PROGRESSING) {
-            report.set(PROGRESSING, "True", Reason::RevisionRefused, why);
-            readiness::set_of_rollout(&mut report.list);
-            self.status.conditions = report.list.into_list();
-        }
+        self.status = failed(&self.status, generation, now, why);
         self
+    }
+}
+
+/// The status of a deployment for which a request is refused: `why` names the request and the
+/// cause. The request is retried.
+pub fn failed(
+    previous: &SiteDeploymentStatus,
+    generation: i64,
+    now: Timestamp,
+    why: &str,
+) -> SiteDeploymentStatus {
+    let mut report = Report {
+        list: Conditions::new(&previous.conditions, generation, now),
+    };
+    // A rollout that was aborted or waits for a user reports that instead.
+    let reports_other = report.list.get(PROGRESSING).is_some_and(|it| {
+        it.reason == Reason::Paused || (it.status == "False" && it.reason != Reason::Complete)
+    });
+    if reports_other {
+        return previous.clone();
+    }
+    report.set(PROGRESSING, "True", Reason::RevisionRefused, why);
+    readiness::set_of_rollout(&mut report.list);
+    SiteDeploymentStatus {
+        conditions: report.list.into_list(),
+        ..previous.clone()
     }
 }
 

@@ -16,9 +16,12 @@ use baton_engine::{
 use jiff::Timestamp;
 
 use super::Invalid;
+use crate::text;
 
 /// Number of versions that are kept even if they are not used.
 const VERSIONS: usize = 4;
+/// Maximum length of the message of a condition, in bytes.
+const MAX_MESSAGE: usize = 1024;
 /// Number of versions that the status lists.
 const LISTED: usize = 20;
 
@@ -150,11 +153,40 @@ pub fn undecided(
     now: Timestamp,
     why: &str,
 ) -> SiteApplicationStatus {
+    let kept = ("Unknown", Reason::ListFailed);
+    reconciling(previous, generation, now, kept, why)
+}
+
+/// The status of an application whose versions cannot be stored: `why` names the request that
+/// failed, and the cause. The request is retried.
+pub fn not_stored(
+    previous: &SiteApplicationStatus,
+    generation: i64,
+    now: Timestamp,
+    why: &str,
+) -> SiteApplicationStatus {
+    let kept = ("False", Reason::WriteError);
+    reconciling(
+        previous,
+        generation,
+        now,
+        kept,
+        &text::line(why, MAX_MESSAGE),
+    )
+}
+
+fn reconciling(
+    previous: &SiteApplicationStatus,
+    generation: i64,
+    now: Timestamp,
+    (status, reason): (&str, Reason),
+    why: &str,
+) -> SiteApplicationStatus {
     let mut conditions = Conditions::new(&previous.conditions, generation, now);
     for type_ in [KEPT, READY] {
-        conditions.set(type_, "Unknown", Reason::ListFailed, why);
+        conditions.set(type_, status, reason, why);
     }
-    conditions.set(RECONCILING, "True", Reason::ListFailed, why);
+    conditions.set(RECONCILING, "True", reason, why);
     conditions.remove(STALLED);
     SiteApplicationStatus {
         conditions: conditions.into_list(),
@@ -296,6 +328,11 @@ mod tests {
         );
         assert_eq!(types(&held), "Kept=Unknown Ready=Unknown Reconciling=True");
         assert_eq!(held.observed_generation, Some(2));
+        let refused = not_stored(&good, 2, now(3), &"no right ".repeat(1000));
+        assert_eq!(types(&refused), "Kept=False Ready=False Reconciling=True");
+        assert_eq!(refused.conditions[0].reason, Reason::WriteError.as_str());
+        assert!(refused.conditions[0].message.len() <= MAX_MESSAGE);
+        assert_eq!(refused.versions, good.versions);
         assert_eq!(
             undecided(
                 &held,

@@ -126,6 +126,7 @@ fn options(args: &AdoptArgs, scopes: Scopes, title: &str) -> Options {
     let cause = result.change_cause.clone();
     Options {
         scope: ScopeOptions {
+            site: false,
             cluster: result.cluster,
             namespace: None,
             scopes,

@@ -25,8 +25,8 @@ pub(super) struct ApplicationArgs {
     /// Make an Application of Shipper instead, from a chart in a repository
     #[arg(long, requires_all = ["chart", "repo", "region"], conflicts_with_all = [
         "inputs", "filename", "kustomize", "recursive", "no_hooks", "no_secrets", "revision", "previous", "cluster",
-        "scope", "service_account", "success_delay", "progress_deadline", "change_cause", "phase_order", "probe",
-        "no_probes", "apply", "field_manager",
+        "scope", "service_account", "success_delay", "site", "progress_deadline", "change_cause", "phase_order",
+        "probe", "no_probes", "apply", "field_manager",
     ])]
     pub(super) application: bool,
 

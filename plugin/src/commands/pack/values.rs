@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use baton_apis::CollisionProtection;
-use baton_engine::revision::KindScope;
+use baton_engine::{names::is_label_value, revision::KindScope};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::pack::{probes::GroupKind, slices::LARGEST_OBJECT};
@@ -52,6 +52,17 @@ impl FromStr for KindScopeArg {
         };
         Ok(Self(kind.parse()?, scope))
     }
+}
+
+/// The name of a version for sites.
+pub(super) fn site_version(text: &str) -> Result<String, String> {
+    if is_label_value(text) && !text.is_empty() {
+        return Ok(text.to_owned());
+    }
+    Err(
+        "a version has at most 63 letters, digits, \"-\", \"_\" and \".\", with a letter or a digit at both ends"
+            .to_owned(),
+    )
 }
 
 /// A number of bytes: `1Mi`, `512Ki`, `1000000`.

@@ -54,6 +54,7 @@ fn crd(scope: &str) -> Manifest {
 
 fn options(cluster: bool, namespace: &str) -> ScopeOptions {
     ScopeOptions {
+        site: false,
         cluster,
         namespace: Some(namespace.to_owned()).filter(|namespace| !namespace.is_empty()),
         scopes: Scopes::new(),

@@ -3,7 +3,10 @@
 use std::{collections::HashMap, sync::Arc};
 
 use baton_fleet::inventory::ClusterLink;
-use baton_kubernetes::target::{Target, TargetId};
+use baton_kubernetes::{
+    error::request_failure,
+    target::{Target, TargetId},
+};
 use baton_releases::targets::reasons::{Cause, Failure};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
@@ -91,7 +94,10 @@ impl Hub {
         let failed = |error: kube::Error| {
             Failure::new(
                 Cause::Read,
-                format!("cannot read Namespace {SYSTEM_NAMESPACE}: {error}"),
+                format!(
+                    "cannot read Namespace {SYSTEM_NAMESPACE}: {}",
+                    request_failure(&error)
+                ),
             )
         };
         let own = self.own.get_or_try_init(|| uid(self.client.clone()));

@@ -9,6 +9,7 @@ use baton_apis::{
     constants::shipper::{ANNOTATION_RELEASE_CLUSTERS, API_VERSION, LABEL_APP},
     kinds,
 };
+use baton_kubernetes::error::request_failure;
 use baton_releases::{
     capacity::choice::ANNOTATION_WORKLOADS,
     chart::{self, ChartRequest},
@@ -183,10 +184,7 @@ impl Releases {
 }
 
 fn request(error: &kube::Error) -> ScheduleError {
-    ScheduleError::Request(match error {
-        kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
-    })
+    ScheduleError::Request(request_failure(error))
 }
 
 fn same_clusters(current: &[String], wanted: &[String]) -> Option<Vec<Value>> {
