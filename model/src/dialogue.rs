@@ -18,7 +18,7 @@ use baton_engine::{
     Answer, Gvk, ObjectKey, Request,
     conditions::{report_archival, report_pass, report_phase},
     delegated::{Delegated, Delegation, DelegationAnswer, PhaseState},
-    handover::{Claim, Sibling, Siblings},
+    handover::{Claim, Relation, Sibling, Siblings},
     object::controlled_reference,
     object_pass::{AppliedFingerprints, Live},
     owners,
@@ -282,7 +282,10 @@ impl Dialogues {
             return reply;
         }
         let is_answered = ask.outcome == RequestOutcome::Answered;
-        let is_dry = matches!(request, Request::DryRunCreate(_) | Request::DryRunApply(_));
+        let is_dry = matches!(
+            request,
+            Request::DryRunCreate(_) | Request::DryRunApply(_) | Request::DryRunMerge(_)
+        );
         let holds = match &answer {
             _ if !is_answered => Some(false),
             _ if is_dry => None,

@@ -261,6 +261,9 @@ fn set_available(
             fail("False", Reason::ProbeFailure, &message, Requeue::OnEvent);
             if !outcome.failing_unseen().is_empty() {
                 requeue = Requeue::After(next_look(outcome.failing_for));
+            } else if !outcome.blockers.is_empty() {
+                // Not all of them can be watched.
+                requeue = Requeue::After(MISCONFIGURATION_RETRY);
             }
         }
         PassResult::Delegated {

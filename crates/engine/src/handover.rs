@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{
     ObjectKey,
-    object::{is_controller, owner_references, revision_number, text},
+    object::{controller, is_controller, is_of_own_group, owner_references, revision_number, text},
     revision::{Delivery, Desired, Revision},
 };
 
@@ -25,10 +25,25 @@ pub struct Sibling {
     pub name: String,
     /// Revision number; 0 if none is assigned yet.
     pub number: i64,
-    /// True if the revision that looks the sibling up has it as a previous one.
-    pub is_previous: bool,
+    /// Its place relative to the revision that looks it up.
+    pub relation: Relation,
     /// True if it is archived, so that it no longer protects its objects from other revisions.
     pub is_archived: bool,
+}
+
+/// The place of a revision relative to another one. Revision numbers have a meaning only within a
+/// chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    /// The other one has it as a previous revision.
+    Previous,
+    /// It is in the same chain, and is no previous revision.
+    SameChain,
+    /// It lists a previous revision that does not exist any more, so it may be in the same chain.
+    /// It is, if it controls an object that the other one owned before.
+    Unknown,
+    /// It is in another chain.
+    OtherChain,
 }
 
 /// Lookups of other revisions by a revision.
@@ -80,7 +95,7 @@ impl fmt::Display for Claim {
 pub enum Situation {
     /// The revision controls it.
     Ours,
-    /// A sibling controls it, and its number is higher.
+    /// A sibling of the same chain controls it, and its number is higher.
     Newer(Sibling),
     /// A previous revision controls it.
     Previous(Sibling),
@@ -124,8 +139,9 @@ pub enum Refusal {
 /// Determines the situation of a live object.
 ///
 /// # Guarantees
-/// The revision annotation ranks revisions only if the controller is an existing revision. On an
-/// object without a controller it only shows if the last writer is gone ([`Situation::Abandoned`]).
+/// The revision annotation ranks revisions only if the controller is an existing revision of the
+/// same chain. On an object without a controller it only shows if the last writer is gone
+/// ([`Situation::Abandoned`]).
 pub fn classify(revision: &Revision, siblings: &dyn Siblings, live: &Value) -> Situation {
     if revision.identity.controls(live) {
         return Situation::Ours;
@@ -144,12 +160,36 @@ pub fn classify(revision: &Revision, siblings: &dyn Siblings, live: &Value) -> S
         .unwrap_or_default();
     match siblings.sibling(uid) {
         None => Situation::Foreign,
-        Some(sibling) if !sibling.is_archived && revision_number(live) > revision.number => {
+        Some(sibling)
+            if !sibling.is_archived
+                && revision_number(live) > revision.number
+                && is_same_chain(revision, &sibling, live) =>
+        {
             Situation::Newer(sibling)
         }
-        Some(sibling) if sibling.is_previous => Situation::Previous(sibling),
+        Some(sibling) if sibling.relation == Relation::Previous => Situation::Previous(sibling),
         Some(sibling) => Situation::Unrelated(sibling),
     }
+}
+
+/// True if the sibling that controls an object is in the chain of the revision.
+fn is_same_chain(revision: &Revision, sibling: &Sibling, live: &Value) -> bool {
+    match sibling.relation {
+        Relation::Previous | Relation::SameChain => true,
+        Relation::Unknown => owns(revision, live),
+        Relation::OtherChain => false,
+    }
+}
+
+/// True if the revision is among the owners of an object.
+fn owns(revision: &Revision, live: &Value) -> bool {
+    let mut owners = owner_references(live).iter();
+    owners.any(|reference| revision.identity.is(reference))
+}
+
+/// The controller of an object, if it is a revision or a phase object, of whatever chain.
+fn controlling_revision(live: &Value) -> Option<&Value> {
+    controller(live).filter(|reference| is_of_own_group(reference))
 }
 
 /// True if the last writer of an object without a controller is gone, and this revision or a
@@ -167,7 +207,7 @@ fn is_abandoned(revision: &Revision, siblings: &dyn Siblings, live: &Value) -> b
             if sibling.number == writer {
                 return false;
             }
-            is_heir |= sibling.is_previous;
+            is_heir |= sibling.relation == Relation::Previous;
         }
     }
     is_heir && writer != 0 && writer != revision.number
@@ -176,9 +216,10 @@ fn is_abandoned(revision: &Revision, siblings: &dyn Siblings, live: &Value) -> b
 /// Decides the action that the revision may take on a live object.
 ///
 /// # Caveats
-/// The collision protection `None` adopts from every owner with one exception: an object that
-/// another existing revision with the same number controls stays there. Otherwise both revisions
-/// would adopt it in turn forever.
+/// The collision protection `None` adopts from every owner with two exceptions. Otherwise two
+/// revisions would adopt an object in turn forever.
+/// - An object that another revision of the chain with the same number controls stays there.
+/// - An object that a revision of another chain has taken over from this revision stays there.
 pub fn decide_adoption(
     revision: &Revision,
     desired: &Desired,
@@ -194,12 +235,17 @@ pub fn decide_adoption(
     // A delegated phase never adopts an object that a revision has orphaned.
     let is_left_behind = revision.delivery != Delivery::InProcess && revision_number(live) != 0;
     match (situation, protection) {
+        (Situation::Foreign | Situation::Unrelated(_), CollisionProtection::None)
+            if is_lost(revision, situation, live) =>
+        {
+            Adoption::Refuse(Refusal::Protected)
+        }
         (Situation::Unowned, _) if is_left_behind => Adoption::Refuse(Refusal::LeftBehind),
         (Situation::Ours, _) => Adoption::Keep,
         (Situation::Newer(sibling), _) => Adoption::Leave(sibling.name.clone()),
-        (Situation::Previous(_) | Situation::Unrelated(_), CollisionProtection::None)
-        | (Situation::Previous(_), _)
-            if same_number =>
+        (Situation::Previous(_), _) if same_number => Adoption::Refuse(Refusal::SameNumber),
+        (Situation::Unrelated(sibling), CollisionProtection::None)
+            if same_number && is_same_chain(revision, sibling, live) =>
         {
             Adoption::Refuse(Refusal::SameNumber)
         }
@@ -216,6 +262,17 @@ pub fn decide_adoption(
     }
 }
 
+/// True if a revision of another chain controls an object that this revision owned before.
+fn is_lost(revision: &Revision, situation: &Situation, live: &Value) -> bool {
+    let may_be_taken = match situation {
+        Situation::Unrelated(sibling) => {
+            sibling.is_archived || is_same_chain(revision, sibling, live)
+        }
+        _ => controlling_revision(live).is_none(),
+    };
+    !may_be_taken && owns(revision, live)
+}
+
 /// True for objects of the package manager's own package, which are always adopted.
 fn is_own_package(desired: &Desired) -> bool {
     desired
@@ -225,8 +282,8 @@ fn is_own_package(desired: &Desired) -> bool {
 }
 
 /// The message of a collision. It begins with the namespace in the manifest, and names the object's
-/// namespace at the end.
-pub fn collision_message(desired: &Desired, refusal: Refusal) -> String {
+/// namespace after that. If a revision controls the live object, its name is at the end.
+pub fn collision_message(desired: &Desired, refusal: Refusal, live: &Value) -> String {
     let (key, written) = (&desired.key, &desired.written_namespace);
     let object = format!("{} {}/{}", desired.gvk, key.namespace, key.name);
     let why = match refusal {
@@ -234,8 +291,15 @@ pub fn collision_message(desired: &Desired, refusal: Refusal) -> String {
         Refusal::SameNumber => format!("revision collision on {object}"),
         Refusal::Protected => format!("object {object} not owned by previous revision"),
     };
+    let by = controlling_revision(live).map_or_else(String::new, |owner| {
+        let (kind, name) = (text(owner, "kind"), text(owner, "name"));
+        match text(owner, "namespace") {
+            "" => format!(", controlled by {kind} {name}"),
+            namespace => format!(", controlled by {kind} {namespace}/{name}"),
+        }
+    });
     format!(
-        "object {written}/{} kind:{}: refusing adoption, {why}",
+        "object {written}/{} kind:{}: refusing adoption, {why}{by}",
         key.name, key.kind
     )
 }

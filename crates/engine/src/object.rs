@@ -52,9 +52,7 @@ impl Identity {
         text(reference, "uid") == self.uid
             && text(reference, "kind") == self.kind
             && text(reference, "name") == self.name
-            && text(reference, "apiVersion")
-                .split_once('/')
-                .is_some_and(|(group, _)| group == GROUP)
+            && is_of_own_group(reference)
     }
 
     /// True if an object names this revision as its controller. An object can have two controllers:
@@ -110,6 +108,13 @@ pub fn controller(object: &Value) -> Option<&Value> {
     owner_references(object)
         .iter()
         .find(|reference| is_controller(reference))
+}
+
+/// True if an owner reference names an object of the API group of revisions.
+pub(crate) fn is_of_own_group(reference: &Value) -> bool {
+    text(reference, "apiVersion")
+        .split_once('/')
+        .is_some_and(|(group, _)| group == GROUP)
 }
 
 /// Returns the revision number in the annotation; 0 if it is missing or no number.

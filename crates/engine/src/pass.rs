@@ -366,6 +366,9 @@ impl<'a> Pass<'a> {
     fn probe(&mut self, at: Position) -> Option<Failure> {
         let object = &self.objects[at.phase][at.object];
         if let NextAction::Wait(text) = object.next_action() {
+            // An object of somebody else is taken over when it is gone.
+            let blocker = object.unowned_version().map(|it| (at, it.to_owned()));
+            self.blockers.extend(blocker);
             return Some(text.into());
         }
         let ended = object.ended().map(|(last, _)| last);

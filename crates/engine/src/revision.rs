@@ -33,7 +33,7 @@ use crate::{
     object::{Identity, map_mut, metadata, metadata_mut, owner_references, text},
 };
 
-use manifest::{forbidden, malformed};
+use manifest::{forbidden, malformed, owners_annotation};
 
 pub use kinds::{KindScope, KindState, Kinds};
 
@@ -270,6 +270,7 @@ pub fn prepare(revision: &Revision, phases: Vec<ObjectSetTemplatePhase>) -> Vec<
                     } else {
                         violations.extend(forbidden(&manifest));
                     }
+                    violations.extend(owners_annotation(&manifest));
                     let create_only = entry
                         .create_only_fields
                         .iter()

@@ -130,6 +130,9 @@ struct Relative {
     number: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     deployment: Option<String>,
+    /// Label of the chain of a Release or a site.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    chain: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     previous: Vec<String>,
     /// UIDs of the delegated phases: objects can name them as owners.
@@ -148,16 +151,24 @@ impl Relative {
             uid: record.uid.to_string(),
             number: record.number.unwrap_or(0),
             deployment: record.deployment.as_deref().map(ToOwned::to_owned),
+            chain: record.chain().map(ToOwned::to_owned),
             previous: Vec::new(),
             phases: Vec::new(),
             keeps_paused: record.lifecycle == LifecycleState::Paused && record.has_succeeded(),
         }
     }
 
-    /// A revision from which objects may be taken over.
+    /// A revision from which objects may be taken over. Its own previous revisions are left out if
+    /// a label shows its chain.
     fn before(record: &RevisionRecord) -> Self {
+        let previous = if record.is_unlabelled() {
+            names(&record.previous)
+        } else {
+            Vec::new()
+        };
         Self {
             phases: record.remote_phases.clone(),
+            previous,
             ..Self::of(record)
         }
     }
@@ -165,7 +176,7 @@ impl Relative {
     /// The revision of the phase, without its phases: those that matter have mirrors.
     fn itself(record: &RevisionRecord) -> Self {
         Self {
-            previous: record.previous.iter().map(ToString::to_string).collect(),
+            previous: names(&record.previous),
             ..Self::of(record)
         }
     }
@@ -203,11 +214,20 @@ impl Relative {
                 last_transition_time: Time(Timestamp::UNIX_EPOCH),
             }]);
         }
-        if let Some(deployment) = &self.deployment {
-            object["metadata"]["labels"] = json!({ LABEL_OBJECT_DEPLOYMENT: deployment });
+        for (label, value) in [
+            (LABEL_OBJECT_DEPLOYMENT, &self.deployment),
+            (LABEL_CHAIN, &self.chain),
+        ] {
+            if let Some(value) = value {
+                object["metadata"]["labels"][label] = value.as_str().into();
+            }
         }
         Record::read(kind, &object.to_string())
     }
+}
+
+fn names(previous: &[Arc<str>]) -> Vec<String> {
+    previous.iter().map(ToString::to_string).collect()
 }
 
 impl Origin {
@@ -447,7 +467,10 @@ pub fn is_archived(status: &ObjectSetPhaseStatus) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baton_records::{phase::Phases, revision::Revisions};
+    use baton_records::{
+        phase::Phases,
+        revision::{ReleaseOf, Revisions},
+    };
 
     fn phase(kind: RevisionKind, name: &str) -> PhaseRecord {
         let object = json!({
@@ -523,6 +546,37 @@ mod tests {
         let phases = Phases::default();
         phases.observe(back);
         assert_eq!(phases.controlled_by(&own).len(), 1);
+    }
+
+    /// An agent compares revisions by their chain: by a label, or by the previous revisions of each.
+    #[test]
+    fn a_mirror_states_the_chain_of_each_revision() {
+        let unlabelled = |name: &str, number, previous: &[&str]| {
+            let mut set = set(name, number, previous);
+            set.deployment = None;
+            set
+        };
+        let of_chain = |name: &str, number, previous: &[&str]| {
+            let mut set = unlabelled(name, number, previous);
+            let (release, chain) = ("web".to_owned(), "web.edge".to_owned());
+            set.release = Some(Box::new(ReleaseOf { release, chain }));
+            set
+        };
+        let phase = phase(RevisionKind::ObjectSet, "web-3-deploy");
+        let read = |own: &RevisionRecord, before: RevisionRecord| {
+            let origin = Origin::of(&phase, Some(own), &[before.into()], Reach::default());
+            let read = Origin::read(&mirrored(&phase, &origin)).unwrap();
+            let [own, before] = read.revisions(12).unwrap().try_into().unwrap();
+            (own, before)
+        };
+        let own = of_chain("web-3", 3, &["web-2"]);
+        let (own, before) = read(&own, of_chain("web-2", 2, &["web-1"]));
+        assert!(own.shares_label_with(&before));
+        assert!(before.previous.is_empty(), "the label is enough");
+        let own = unlabelled("web-3", 3, &["web-2"]);
+        let (own, before) = read(&own, unlabelled("web-2", 2, &["web-1"]));
+        assert!(own.is_unlabelled() && before.is_unlabelled());
+        assert_eq!(*before.previous, ["web-1".into()]);
     }
 
     #[test]

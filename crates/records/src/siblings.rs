@@ -5,7 +5,7 @@ mod tests;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use baton_apis::{
@@ -15,7 +15,7 @@ use baton_apis::{
 use baton_engine::{
     ObjectKey,
     condition_list::find,
-    handover::{Claim, Sibling, Siblings},
+    handover::{Claim, Relation, Sibling, Siblings},
     object::{controlled_reference, manifest_reference},
 };
 use parking_lot::Mutex;
@@ -50,6 +50,8 @@ pub struct CachedSiblings<'a> {
     stores: Stores<'a>,
     /// The contents of newer revisions that were read, by UID.
     contents: Mutex<HashMap<Arc<str>, Arc<Content>>>,
+    /// The later revisions, when they were needed first.
+    successors: OnceLock<BTreeSet<RevisionKey>>,
 }
 
 /// The objects that the manifests of a revision name.
@@ -71,6 +73,7 @@ impl<'a> CachedSiblings<'a> {
             deployment: None,
             stores,
             contents: Mutex::default(),
+            successors: OnceLock::new(),
         }
     }
 
@@ -95,6 +98,7 @@ impl<'a> CachedSiblings<'a> {
             deployment: set.and_then(|record| record.deployment.clone()),
             stores,
             contents: Mutex::default(),
+            successors: OnceLock::new(),
         }
     }
 
@@ -106,6 +110,43 @@ impl<'a> CachedSiblings<'a> {
         revisions.by_uid(uid).or_else(|| {
             let phase = phases.by_uid(uid)?;
             revisions.by_uid(phase.controller.as_ref()?)
+        })
+    }
+
+    /// The place of another revision of the same kind and namespace relative to this one.
+    fn relation(&self, other: &RevisionRecord) -> Relation {
+        let is_made_by_same = self.deployment.is_some() && self.deployment == other.deployment;
+        if is_made_by_same || self.previous.contains(&other.key.name) {
+            return Relation::Previous;
+        }
+        let Some(own) = self.record else {
+            return Relation::Unknown;
+        };
+        if own.shares_label_with(other) || self.is_successor(own, &other.key) {
+            Relation::SameChain
+        } else if own.is_unlabelled() && other.is_unlabelled() && self.lists_missing(other) {
+            Relation::Unknown
+        } else {
+            Relation::OtherChain
+        }
+    }
+
+    /// True if a revision comes after this one, over any number of `previous` steps.
+    fn is_successor(&self, own: &RevisionRecord, other: &RevisionKey) -> bool {
+        let successors = self
+            .successors
+            .get_or_init(|| self.later(own).into_keys().collect());
+        successors.contains(other)
+    }
+
+    /// True if a revision lists a previous one that does not exist.
+    fn lists_missing(&self, other: &RevisionRecord) -> bool {
+        let mut previous = other.previous.iter();
+        previous.any(|name| {
+            self.stores
+                .revisions
+                .get(&other.key.sibling(name))
+                .is_none()
         })
     }
 
@@ -224,11 +265,10 @@ impl Siblings for CachedSiblings<'_> {
         if key.kind != own.kind || key.namespace != own.namespace || key.name == own.name {
             return None;
         }
-        let is_made_by_same = self.deployment.is_some() && self.deployment == other.deployment;
         Some(Sibling {
             name: key.name.to_string(),
             number: other.number.unwrap_or(0),
-            is_previous: is_made_by_same || self.previous.contains(&key.name),
+            relation: self.relation(&other),
             is_archived: other.archived,
         })
     }

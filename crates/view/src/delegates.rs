@@ -3,13 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton_apis::{conditions::AVAILABLE, kinds};
+use baton_apis::{ControlledObjectReference, EndedObject, conditions::AVAILABLE, kinds};
 use baton_engine::{
+    ObjectKey,
     condition_list::find_current,
     delegated::names,
-    object::{Identity, controller, is_terminating, text},
+    object::{Identity, controlled_reference, controller, is_terminating, text},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
@@ -43,6 +45,10 @@ pub struct Delegate {
     pub is_deleting: bool,
     /// The condition `Available`, if it was reported for the present generation.
     pub available: Option<Condition>,
+    /// The objects that it controls, by its status.
+    controls: Vec<ControlledObjectReference>,
+    /// Its objects that have ended, by its status.
+    ended: Vec<EndedObject>,
 }
 
 /// The state of the `ObjectSetPhase` of a phase.
@@ -119,6 +125,20 @@ impl Delegates {
         }
     }
 
+    /// Another revision of a chain whose `ObjectSetPhase` holds an object.
+    pub fn other_holder<'a>(
+        &self,
+        key: &ObjectKey,
+        revision: &Revision,
+        chain: &'a Chain,
+    ) -> Option<&'a Revision> {
+        let holders = self.delegates.values().filter(|it| it.holds(key));
+        let mut others = holders
+            .filter_map(|holder| chain.by_uid(holder.controller.as_deref()?))
+            .filter(|other| other.uid() != revision.uid());
+        others.next()
+    }
+
     /// The revision of a chain with an `ObjectSetPhase` of this UID. If the `ObjectSetPhase` was
     /// not read, the status of the revisions decides.
     pub fn revision_of<'a>(&self, uid: &str, chain: &'a Chain) -> Option<&'a Revision> {
@@ -136,12 +156,20 @@ impl Delegates {
 }
 
 impl Delegate {
+    /// True if it controls an object, or the object has ended, by its status.
+    pub fn holds(&self, key: &ObjectKey) -> bool {
+        let reference = controlled_reference(key);
+        self.controls.contains(&reference) || self.ended.iter().any(|end| end.is(&reference))
+    }
+
+    /// True if its status names an object.
+    pub fn holds_any(&self) -> bool {
+        !self.controls.is_empty() || !self.ended.is_empty()
+    }
+
     fn read(object: &Value) -> Self {
         let generation = object["metadata"]["generation"].as_i64();
-        let conditions = object.pointer("/status/conditions").cloned();
-        let conditions: Vec<Condition> = conditions
-            .and_then(|conditions| serde_json::from_value(conditions).ok())
-            .unwrap_or_default();
+        let conditions: Vec<Condition> = list_at(object, "/status/conditions");
         let owner = controller(object);
         Self {
             kind: text(object, "kind").to_owned(),
@@ -156,8 +184,17 @@ impl Delegate {
             available: generation
                 .and_then(|generation| find_current(&conditions, AVAILABLE, generation))
                 .cloned(),
+            controls: list_at(object, "/status/controllerOf"),
+            ended: list_at(object, "/status/ended"),
         }
     }
+}
+
+/// A list in a status; empty if it is absent or malformed.
+fn list_at<T: DeserializeOwned>(object: &Value, pointer: &str) -> Vec<T> {
+    let list = object.pointer(pointer).cloned();
+    list.and_then(|list| serde_json::from_value(list).ok())
+        .unwrap_or_default()
 }
 
 /// The `ObjectSetPhases` of revisions; nothing is requested if no phase is delegated.

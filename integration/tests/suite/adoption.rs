@@ -20,15 +20,16 @@ fn settings() -> Entry {
     configmap("cm").data("k", "v")
 }
 
-/// Waits for the collision about `cm`, and checks that the object is unchanged.
-async fn collides(ns: &TestNamespace, before: &Value) {
+/// Waits for the collision about `cm`, and checks that the object is unchanged. The message ends with
+/// the revision that controls the object, if there is one.
+async fn collides(ns: &TestNamespace, before: &Value, controller: &str) {
     let written = match ns.scope() {
         Scope::Namespaced => "",
         Scope::Cluster => ns.name(),
     };
     let message = format!(
         "object {written}/cm kind:ConfigMap: refusing adoption, \
-         object /v1, Kind=ConfigMap {}/cm not owned by previous revision",
+         object /v1, Kind=ConfigMap {}/cm not owned by previous revision{controller}",
         ns.name()
     );
     let set = ns
@@ -67,7 +68,7 @@ async fn revision_of(scope: Scope, there: &Entry, entry: Entry) -> (TestNamespac
 
 async fn refused(scope: Scope, there: &Entry, entry: Entry) -> TestNamespace {
     let (ns, before) = revision_of(scope, there, entry).await;
-    collides(&ns, &before).await;
+    collides(&ns, &before, "").await;
     ns
 }
 
@@ -164,7 +165,9 @@ async fn prevent_refuses_objects_of_an_unlisted_revision(scope: Scope) {
         .phase("a", [settings()])
         .create()
         .await;
-    collides(&ns, &before).await;
+    let owner = ns.set_ref("v0");
+    let [kind, name] = [&owner["kind"], &owner["metadata"]["name"]].map(|it| it.as_str().unwrap());
+    collides(&ns, &before, &format!(", controlled by {kind} {name}")).await;
 }
 
 async fn two_revisions_of_one_number_collide(scope: Scope) {

@@ -560,14 +560,15 @@ async fn the_status_phase_explains_an_empty_controller_of() {
     ns.reaches("v1", &wanted).await;
 }
 
-/// A revision that is created late, with a lower number than the owner's, controls nothing and
-/// reports it.
+/// A revision that is created late, behind its successor in the chain, controls nothing and reports
+/// it.
 #[tokio::test]
 async fn a_revision_without_control_is_not_available() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let cm = configmap("cm");
     ns.set("v2")
         .revision(2)
+        .previous(&["v1"])
         .phase("a", [cm.clone()])
         .available()
         .await;
@@ -575,7 +576,7 @@ async fn a_revision_without_control_is_not_available() {
     ns.revision(1)
         .phase("a", [cm.clone()])
         .reaching(&[
-            Is("Available", "False"),
+            Because("Available", "False", "NotInControl"),
             Is("InTransition", "True"),
             No("Succeeded"),
             Controls(&[]),

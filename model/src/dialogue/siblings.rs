@@ -1,8 +1,8 @@
 //! The revisions that a revision can look up.
 
 use super::{
-    ACTORS, Claim, EngineFault, Mutex, NAMES, ObjectKey, PoisonError, REVISIONS, Sibling, Siblings,
-    View, World,
+    ACTORS, Claim, EngineFault, Mutex, NAMES, ObjectKey, PoisonError, REVISIONS, Relation, Sibling,
+    Siblings, View, World,
 };
 
 /// The present records of other revisions. The counterpart of `CachedSiblings` of the controllers.
@@ -35,7 +35,11 @@ impl Siblings for ModelSiblings {
         (other != own && exists).then(|| Sibling {
             name: World::identity(other).name,
             number: view[other].number.into(),
-            is_previous: other < own || self.sabotage == EngineFault::NobodyIsNewer,
+            relation: if other < own || self.sabotage == EngineFault::NobodyIsNewer {
+                Relation::Previous
+            } else {
+                Relation::SameChain
+            },
             is_archived: view[other].status.archived || self.sabotage == EngineFault::NobodyIsNewer,
         })
     }

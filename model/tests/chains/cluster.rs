@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use baton_engine::{
     Answer, Gvk, ObjectKey, Request,
     conditions::{report_archival, report_pass},
-    handover::{Claim, Sibling, Siblings},
+    handover::{Claim, Relation, Sibling, Siblings},
     heirs::heir,
     object::{Identity, controlled_reference, controller, is_terminating, metadata, text},
     object_pass::{AppliedFingerprints, Live},
@@ -375,13 +375,36 @@ struct Relatives<'a> {
     sets: Vec<Set>,
 }
 
+impl Relatives<'_> {
+    fn relation(&self, other: &Set) -> Relation {
+        if self.own.previous.contains(&other.identity.name) {
+            Relation::Previous
+        } else if self.follows(other) {
+            Relation::SameChain
+        } else {
+            Relation::OtherChain
+        }
+    }
+
+    /// True if a revision comes after this one, over any number of `previous` steps.
+    fn follows(&self, later: &Set) -> bool {
+        let before = |name: &String| self.sets.iter().find(|set| set.identity.name == *name);
+        later.previous.contains(&self.own.identity.name)
+            || later
+                .previous
+                .iter()
+                .filter_map(before)
+                .any(|it| self.follows(it))
+    }
+}
+
 impl Siblings for Relatives<'_> {
     fn sibling(&self, uid: &str) -> Option<Sibling> {
         let other = self.sets.iter().find(|set| set.identity.uid == uid)?;
         (other.identity != self.own.identity).then(|| Sibling {
             name: other.identity.name.clone(),
             number: other.number,
-            is_previous: self.own.previous.contains(&other.identity.name),
+            relation: self.relation(other),
             is_archived: other.is_archived(),
         })
     }

@@ -354,7 +354,7 @@ mod tests {
         let chains = from_objects(Vec::new(), vec![set]);
         let content = Slices::default().content(&chains[0].revisions[0]);
         let (phase, object) = content.placed().next().unwrap();
-        let siblings = ChainSiblings::new(&chains[0].revisions, &["web-1".to_owned()].into());
+        let siblings = ChainSiblings::new(&chains[..1], &["web-1".to_owned()].into());
         let next = RevisionContent::default();
         let leaving = RemovalForecast::new(&siblings, &next, &RemovalTime::Available(2));
         let cannot = Unserved::Unreadable("cannot list".to_owned());

@@ -32,7 +32,7 @@ fn show(adoption: &Adoption) -> String {
 
 /// Every owner of an object, with every relevant number for revision 2, by the collision
 /// protections `Prevent`, `IfNoController` and `None`.
-const ADOPTION: [(&str, &str, [&str; 3]); 35] = [
+const ADOPTION: [(&str, &str, [&str; 3]); 42] = [
     ("plain me*", "", ["keep", "keep", "keep"]),
     ("plain me*", "1", ["keep", "keep", "keep"]),
     ("plain me*", "2", ["keep", "keep", "keep"]),
@@ -59,13 +59,26 @@ const ADOPTION: [(&str, &str, [&str; 3]); 35] = [
         "1",
         ["foreign", "foreign", "from other"],
     ),
-    // Otherwise both revisions would take the object in turn.
-    ("plain unrelated*", "2", ["foreign", "foreign", "equal"]),
+    // Numbers of another chain do not count.
+    (
+        "plain unrelated*",
+        "2",
+        ["foreign", "foreign", "from other"],
+    ),
     (
         "plain unrelated*",
         "3",
-        ["leave other", "leave other", "leave other"],
+        ["foreign", "foreign", "from other"],
     ),
+    // Otherwise both revisions would take the object in turn.
+    ("me unrelated*", "1", ["foreign", "foreign", "foreign"]),
+    ("me unrelated*", "3", ["foreign", "foreign", "foreign"]),
+    ("me cluster*", "1", ["foreign", "foreign", "foreign"]),
+    ("plain cluster*", "3", ["foreign", "foreign", "adopt"]),
+    ("me stranger*", "1", ["foreign", "foreign", "adopt"]),
+    // A revision behind a gap is of the same chain if the object was handed over before.
+    ("me unknown*", "3", ["leave gap", "leave gap", "leave gap"]),
+    ("plain unknown*", "3", ["foreign", "foreign", "from gap"]),
     ("plain stranger*", "", ["foreign", "foreign", "adopt"]),
     // A stale number on an object without a sibling as its controller does not count.
     ("plain stranger*", "1", ["foreign", "foreign", "adopt"]),
@@ -211,11 +224,34 @@ fn a_collision_names_the_object_as_its_manifest_does() {
             "object /v1, Kind=ConfigMap ns/cm not owned by previous revision",
         ),
     ] {
-        assert_eq!(
-            collision_message(&desired, refusal),
-            format!("object ns/cm kind:ConfigMap: refusing adoption, {why}")
-        );
+        for (owners, by) in [
+            ("", ""),
+            ("stranger*", ""),
+            ("previous", ""),
+            ("previous*", ", controlled by ObjectSet v1"),
+            ("me cluster*", ", controlled by ClusterObjectSet wide"),
+        ] {
+            assert_eq!(
+                collision_message(&desired, refusal, &live("1", owners)),
+                format!("object ns/cm kind:ConfigMap: refusing adoption, {why}{by}")
+            );
+        }
     }
+}
+
+#[test]
+fn an_owner_in_another_cluster_is_named_with_its_namespace() {
+    let mut live = live("1", "unrelated*");
+    live["metadata"]["ownerReferences"][0]["namespace"] = "shop".into();
+    let message = collision_message(
+        &desired(&revision(), Prevent, "{}"),
+        Refusal::Protected,
+        &live,
+    );
+    assert!(
+        message.ends_with(", controlled by ObjectSet shop/somebody"),
+        "{message}"
+    );
 }
 
 /// Every situation by the number on the object, the protection, and the delivery of the phase.
@@ -224,12 +260,13 @@ fn a_collision_names_the_object_as_its_manifest_does() {
 /// sibling, and the refusals: `=` the same number, `o` orphaned, `-` not owned.
 #[test]
 fn adoption_by_situation_number_and_protection() {
-    let sibling = || Sibling {
+    let sibling_of = |relation| Sibling {
         name: "sib".to_owned(),
         number: 1,
-        is_previous: false,
+        relation,
         is_archived: false,
     };
+    let sibling = || sibling_of(Relation::SameChain);
     for (situation, protections, in_process, delegated) in [
         // Columns: the numbers "", x, 0, 1, 2 and 3.
         (Situation::Ours, &PROTECTIONS[..], "KKKKKK", "KKKKKK"),
@@ -256,6 +293,12 @@ fn adoption_by_situation_number_and_protection() {
             &[Unprotected],
             "SSSS=S",
             "SSSS=S",
+        ),
+        (
+            Situation::Unrelated(sibling_of(Relation::OtherChain)),
+            &[Unprotected],
+            "SSSSSS",
+            "SSSSSS",
         ),
         (Situation::Foreign, &PROTECTIONS[..2], "------", "------"),
         (Situation::Foreign, &[Unprotected], "AAAAAA", "AAAAAA"),
@@ -312,22 +355,24 @@ impl Siblings for Only {
 /// The situation with a sibling as the controller, for revision 2: `n` newer, `p` previous, `u`
 /// unrelated.
 ///
-/// The number on the object decides, not that of the sibling, and an archived sibling is never
-/// newer.
+/// Within a chain, the number on the object decides, not that of the sibling, and an archived
+/// sibling is never newer.
 #[test]
 fn the_number_on_the_object_decides_if_a_sibling_is_newer() {
-    for (is_previous, is_archived, row) in [
+    for (relation, is_archived, row) in [
         //             "" x -1 1 2 3 9
-        (false, false, "u u u u u n n"),
-        (false, true, "u u u u u u u"),
-        (true, false, "p p p p p n n"),
-        (true, true, "p p p p p p p"),
+        (Relation::SameChain, false, "u u u u u n n"),
+        (Relation::SameChain, true, "u u u u u u u"),
+        (Relation::Previous, false, "p p p p p n n"),
+        (Relation::Previous, true, "p p p p p p p"),
+        (Relation::Unknown, false, "u u u u u u u"),
+        (Relation::OtherChain, false, "u u u u u u u"),
     ] {
         for number in [0, 1, 2, 3] {
             let sibling = Sibling {
                 name: "sib".to_owned(),
                 number,
-                is_previous,
+                relation,
                 is_archived,
             };
             for (annotation, expected) in ["", "x", "-1", "1", "2", "3", "9"]
@@ -337,7 +382,7 @@ fn the_number_on_the_object_decides_if_a_sibling_is_newer() {
                 let situation = classify(
                     &revision(),
                     &Only(sibling.clone()),
-                    &live(annotation, "pod it* me"),
+                    &live(annotation, "pod it*"),
                 );
                 let expected = match expected {
                     "n" => Situation::Newer(sibling.clone()),
@@ -412,10 +457,11 @@ fn a_refusal_names_the_namespace_of_the_object() {
         let desired = fixtures::phase(&revision(), "p", &[manifest])
             .objects
             .remove(0);
-        let adoption = decide_adoption(&revision(), &desired, &Situation::Foreign, &live("", "x*"));
+        let live = live("", "stranger*");
+        let adoption = decide_adoption(&revision(), &desired, &Situation::Foreign, &live);
         let Adoption::Refuse(refusal) = adoption else {
             panic!("{adoption:?}")
         };
-        assert_eq!(collision_message(&desired, refusal), expected);
+        assert_eq!(collision_message(&desired, refusal, &live), expected);
     }
 }

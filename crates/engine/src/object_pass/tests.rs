@@ -3,14 +3,19 @@
 mod bodies;
 mod ended;
 mod fingerprints;
+mod leftovers;
 mod recreation;
 
-use baton_apis::{CollisionProtection, LifecycleState, constants::FIELD_MANAGER};
+use baton_apis::{
+    CollisionProtection, LifecycleState,
+    constants::{FIELD_MANAGER, LABEL_CACHE, LABEL_CACHE_VALUE},
+};
 use serde_json::json;
 
 use super::*;
 use crate::{
     Answer,
+    object::{controlled_reference, precondition},
     pass::{PassResult, Position},
     tests::fixtures::*,
 };
@@ -104,7 +109,7 @@ fn an_object_is_read_again_after_a_conflict() {
             Request::Get => {
                 reads += 1;
                 // In between, the object got another controller.
-                Answer::Object(at_version(live("", "foreign*"), "42"))
+                Answer::Object(at_version(live("", "stranger*"), "42"))
             }
             _ => accept_all(name, request),
         },
@@ -360,13 +365,13 @@ fn every_state_of_an_object_by_delivery_and_pause() {
     //          active  paused   active  paused   active  paused
     for (name, row) in [
         ("unread", "g g g g g g"),
-        ("uncached", "d w d w d w"),
+        ("uncached", "d g d g d g"),
         ("gone", "d w d w d w"),
         ("ours", "D . D D D D"),
         ("previous", "D . D w D w"),
         ("newer", ". . . . . ."),
-        ("stranger", "C . C C C C"),
-        ("nobody", "C . C C C C"),
+        ("stranger", "C C C C C C"),
+        ("nobody", "C C C C C C"),
         ("leaving", "w . w w w w"),
         ("legacy", "D . D D D D"),
     ] {
@@ -528,7 +533,7 @@ fn messages_about_blocked_and_waiting_objects() {
         ("legacy ours", "paused, and not as it should be"),
         ("previous", "paused, and not taken over yet"),
     ];
-    let missing = [("gone", "not found"), ("uncached", "not found")];
+    let missing = [("gone", "not found"), ("uncached absent", "not found")];
     for (delivery, lifecycle, rows) in [
         (InProcess, LifecycleState::Active, &active[..]),
         (Delegated, LifecycleState::Active, &active),

@@ -79,7 +79,7 @@ pub struct Outcome {
     pub writes: Vec<(Position, WriteResult)>,
     /// Fingerprints to be recorded.
     pub learned: Vec<(Position, AppliedFingerprints)>,
-    /// Objects of other owners that collide with the revision, with their observed
+    /// Objects of other owners for which the revision waits, with their observed
     /// `resourceVersion`: a later change of them triggers a pass.
     pub blockers: Vec<(Position, String)>,
     /// Time for which the objects that [fail unseen](Outcome::failing_unseen) have failed, without

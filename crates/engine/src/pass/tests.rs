@@ -174,7 +174,7 @@ fn an_unreadable_object_stops_its_phase_and_is_not_reported() {
 }
 
 #[test]
-fn nothing_is_sent_while_paused() {
+fn nothing_is_written_while_paused() {
     let paused = Revision {
         lifecycle: LifecycleState::Paused,
         ..revision()
@@ -189,7 +189,8 @@ fn nothing_is_sent_while_paused() {
         |_| Live::Uncached,
         &mut accept_all,
     );
-    assert_eq!(steps, "");
+    // An object of somebody else may exist.
+    assert_eq!(steps, "g");
     assert!(matches!(outcome.result, PassResult::ProbeFailure { .. }));
 }
 

@@ -1,5 +1,6 @@
 //! Checks of manifests that do not depend on the kind.
 
+use baton_apis::constants::ANNOTATION_OWNERS;
 use serde_json::Value;
 
 /// Fields of another type than in any object.
@@ -68,4 +69,14 @@ pub(super) fn forbidden(manifest: &Value) -> impl Iterator<Item = String> {
     found
         .into_iter()
         .map(|field| format!("metadata.{field} must not be set."))
+}
+
+/// Returns a violation if a manifest has the annotation that lists the owners in other clusters. It
+/// would replace the owners that Baton writes.
+pub(super) fn owners_annotation(manifest: &Value) -> Option<String> {
+    let annotations = manifest.pointer("/metadata/annotations")?;
+    annotations.get(ANNOTATION_OWNERS)?;
+    Some(format!(
+        "metadata.annotations must not have {ANNOTATION_OWNERS}."
+    ))
 }

@@ -21,6 +21,7 @@ fn violations_name_position_and_cause() {
             "{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: other}}",
             "{apiVersion: v1, kind: ConfigMap, metadata: {name: d, ownerReferences: [{uid: x}]}}",
             "{apiVersion: v1, kind: ConfigMap, metadata: {generateName: e}}",
+            "{apiVersion: v1, kind: ConfigMap, metadata: {name: f, annotations: {package-operator.run/owners: '[]'}}}",
         ],
     );
     assert_eq!(
@@ -31,6 +32,7 @@ fn violations_name_position_and_cause() {
             "Phase \"p\", ConfigMap other/c: Must stay within the same namespace.",
             "Phase \"p\", ConfigMap /d: Object must not have a owner reference.",
             "Phase \"p\", ConfigMap /: Object must have a metadata.name.",
+            "Phase \"p\", ConfigMap /f: metadata.annotations must not have package-operator.run/owners.",
         ]
     );
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::{
     Answer, Gvk, ObjectKey, Request,
     diff::legacy::{migrated, needs_migration},
-    handover::{Claim, Sibling, Siblings},
+    handover::{Claim, Relation, Sibling, Siblings},
     object::Identity,
     object_pass::Live,
     pass::{Outcome, Pass, Position, Snapshot, Step},
@@ -44,17 +44,18 @@ pub struct Family;
 
 impl Siblings for Family {
     fn sibling(&self, uid: &str) -> Option<Sibling> {
-        let (name, number, is_previous, is_archived) = match uid {
-            "previous" => ("v1", 1, true, false),
-            "newer" => ("v3", 3, false, false),
-            "archived" => ("v4", 4, false, true),
-            "unrelated" => ("other", 1, false, false),
+        let (name, number, relation, is_archived) = match uid {
+            "previous" => ("v1", 1, Relation::Previous, false),
+            "newer" => ("v3", 3, Relation::SameChain, false),
+            "archived" => ("v4", 4, Relation::SameChain, true),
+            "unrelated" => ("other", 1, Relation::OtherChain, false),
+            "unknown" => ("gap", 3, Relation::Unknown, false),
             _ => return None,
         };
         Some(Sibling {
             name: name.to_owned(),
             number,
-            is_previous,
+            relation,
             is_archived,
         })
     }
@@ -128,12 +129,17 @@ pub fn live(number: &str, owners: &str) -> Value {
 
 fn reference(owner: &str) -> Value {
     let uid = owner.trim_end_matches('*');
-    let name = match uid {
-        "me" => "v2",
-        "previous" => "v1",
-        _ => "somebody",
+    let (name, kind) = match uid {
+        "me" => ("v2", "ObjectSet"),
+        "previous" => ("v1", "ObjectSet"),
+        "cluster" => ("wide", "ClusterObjectSet"),
+        _ => ("somebody", "ObjectSet"),
     };
-    json!({"apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
+    let group = match uid {
+        "stranger" => "example.com",
+        _ => "package-operator.run",
+    };
+    json!({"apiVersion": format!("{group}/v1alpha1"), "kind": kind,
         "name": name, "uid": uid, "controller": owner.ends_with('*')})
 }
 
@@ -159,7 +165,7 @@ pub fn written(body: &Value, version: &str) -> Value {
     at_version(live, version)
 }
 
-/// The letter of a request: `d` dry run of a create, `D` of an apply, `c` create, `A` apply, `m`
+/// The letter of a request: `d` dry run of a create, `D` of an apply, `M` of a merge patch, `c` create, `A` apply, `m`
 /// migrate, `g` get, `r` release, `h` hand over, `x` delete, `X` delete to create again, `t` take
 /// back.
 pub fn letter(request: &Request) -> char {
@@ -167,6 +173,7 @@ pub fn letter(request: &Request) -> char {
         Request::Get => 'g',
         Request::DryRunCreate(_) => 'd',
         Request::DryRunApply(_) => 'D',
+        Request::DryRunMerge(_) => 'M',
         Request::Create(_) => 'c',
         Request::Apply(_) => 'A',
         Request::Migrate { .. } => 'm',
@@ -186,6 +193,7 @@ pub fn accept_all(_: &str, request: &Request) -> Answer {
         Request::DryRunCreate(body) | Request::Create(body) => Answer::Created(written(body, "2")),
         Request::DryRunApply(body) | Request::Apply(body) => Answer::Object(written(body, "2")),
         Request::Get
+        | Request::DryRunMerge(_)
         | Request::Migrate { .. }
         | Request::TakeBack
         | Request::Delete(_)

@@ -86,3 +86,17 @@ impl Revisions {
         found
     }
 }
+
+impl RevisionRecord {
+    /// True if both revisions have the label of one deployment, or of one chain.
+    pub fn shares_label_with(&self, other: &Self) -> bool {
+        let is_one = |own: Option<&str>, other: Option<&str>| own.is_some() && own == other;
+        is_one(self.deployment.as_deref(), other.deployment.as_deref())
+            || is_one(self.chain(), other.chain())
+    }
+
+    /// True if the revision has neither the label of a deployment nor that of a chain.
+    pub fn is_unlabelled(&self) -> bool {
+        self.deployment.is_none() && self.chain().is_none()
+    }
+}

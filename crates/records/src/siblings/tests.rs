@@ -1,4 +1,4 @@
-use baton_apis::constants::LABEL_OBJECT_DEPLOYMENT;
+use baton_apis::constants::{LABEL_CHAIN, LABEL_OBJECT_DEPLOYMENT};
 use serde_json::{Value, json};
 
 use super::*;
@@ -165,4 +165,95 @@ fn an_object_that_a_newer_revision_has_run_is_left_to_it() {
     let phase = Record::read(PhaseKind(ObjectSet), &phase.to_string());
     known.phases.observe(phase.unwrap());
     assert_eq!(known.claim(), TAKEN);
+}
+
+/// A revision from `name number previous,previous label=value`; `-` stands for nothing.
+fn member(line: &str) -> RevisionRecord {
+    let [name, number, previous, label] = line.split(' ').collect::<Vec<_>>().try_into().unwrap();
+    let previous = previous.split(',').filter(|name| *name != "-");
+    let mut object = json!({
+        "metadata": {"name": name, "namespace": "shop", "uid": name, "resourceVersion": "5", "labels": {}},
+        "spec": {
+            "revision": number.parse::<i64>().unwrap(),
+            "previous": previous.map(|name| json!({ "name": name })).collect::<Vec<_>>(),
+        },
+        "status": {"remotePhases": [{"name": "p", "uid": format!("{name}-phase")}]},
+    });
+    let label_of = |of: &str| match of {
+        "od" => LABEL_OBJECT_DEPLOYMENT,
+        _ => LABEL_CHAIN,
+    };
+    if let Some((of, value)) = label.split_once('=') {
+        object["metadata"]["labels"][label_of(of)] = value.into();
+    }
+    Record::read(ObjectSet, &object.to_string()).unwrap()
+}
+
+/// The place of each other revision relative to the first one: `P` previous, `S` of the same chain,
+/// `?` unknown, `.` of another chain.
+fn relations(lines: &[&str]) -> String {
+    let fixture = Fixture::default();
+    for line in lines {
+        fixture.revisions.observe(member(line));
+    }
+    let stores = Stores {
+        revisions: &fixture.revisions,
+        phases: &fixture.phases,
+        slices: &fixture.slices,
+    };
+    let own = member(lines[0]);
+    let siblings = CachedSiblings::of_set(&own, stores);
+    let others = lines[1..].iter().map(|line| {
+        let name = line.split(' ').next().unwrap();
+        let sibling = siblings.sibling(name).unwrap();
+        let by_phase = siblings.sibling(&format!("{name}-phase"));
+        assert_eq!(
+            by_phase.as_ref(),
+            Some(&sibling),
+            "a phase stands for its revision"
+        );
+        match sibling.relation {
+            Relation::Previous => 'P',
+            Relation::SameChain => 'S',
+            Relation::Unknown => '?',
+            Relation::OtherChain => '.',
+        }
+    });
+    others.collect()
+}
+
+#[test]
+fn revisions_are_related_by_their_chain_and_not_by_their_numbers() {
+    for (lines, expected) in [
+        // Revisions without a deployment: before, after, after that, and somebody's.
+        (
+            &["b 2 a -", "a 1 - -", "c 3 b -", "d 4 c -", "x 9 - -"][..],
+            "PSS.",
+        ),
+        // Both list the same one.
+        (&["b 2 a -", "c 3 a -", "a 1 - -"], ".P"),
+        // The revision between is deleted.
+        (&["a 1 - -", "c 3 b -"], "?"),
+        (&["a 1 - od=web", "c 3 b -", "d 3 b od=other"], ".."),
+        (&["a 1 - -", "c 3 b od=web"], "."),
+        // Two deployments.
+        (
+            &[
+                "a 1 - od=web",
+                "b 2 a od=web",
+                "c 3 gone od=web",
+                "x 1 - od=other",
+                "y 7 x od=other",
+            ],
+            "SS..",
+        ),
+        // Two chains of Releases or sites.
+        (
+            &["a 1 - chain=web", "b 2 - chain=web", "x 7 - chain=other"],
+            "S.",
+        ),
+        (&["a 1 - od=web", "b 2 - chain=web"], "."),
+    ] {
+        assert_eq!(relations(lines), expected, "{lines:?}");
+    }
 }

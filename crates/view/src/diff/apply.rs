@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use baton_engine::{
     Gvk, ObjectKey,
     containers::{Container, ManagedContainer},
-    handover::{Adoption, Claim, Refusal, Sibling, Siblings, classify, decide_adoption},
+    handover::{Adoption, Claim, Refusal, Relation, Sibling, Siblings, classify, decide_adoption},
     keep::is_kept,
     object::{controller, is_terminating, text},
     recreate::runs_once,
@@ -25,10 +25,7 @@ use super::{
     outcome::{DiffOutcome, RemovalTime},
 };
 use crate::{
-    chain::{Chain, member::Revision},
-    children::owner_outside_chain,
-    content::RevisionContent,
-    object::text_at,
+    chain::Chain, children::owner_outside_chain, content::RevisionContent, object::text_at,
 };
 
 /// Maximum number of objects handed over unchanged that are listed one by one.
@@ -43,29 +40,36 @@ pub struct ChainSiblings {
 impl ChainSiblings {
     /// All revisions of a chain, each as a previous revision of the new one.
     #[must_use]
-    pub fn of(Chain { revisions, .. }: &Chain) -> Self {
-        let names = revisions.iter().map(|it| it.name().to_owned());
-        Self::new(revisions, &names.collect())
+    pub fn of(chain: &Chain) -> Self {
+        let names = chain.revisions.iter().map(|it| it.name().to_owned());
+        Self::new([chain], &names.collect())
     }
 
-    /// The revisions of a scope and namespace. `previous` contains the names of the previous
-    /// revisions of the new one.
+    /// The revisions of the chains of a scope and namespace. `previous` contains the names of the
+    /// previous revisions of the new one.
     pub fn new<'a>(
-        revisions: impl IntoIterator<Item = &'a Revision>,
+        chains: impl IntoIterator<Item = &'a Chain>,
         previous: &BTreeSet<String>,
     ) -> Self {
         let mut by_uid = BTreeMap::new();
-        for revision in revisions {
-            let sibling = Sibling {
-                name: revision.name().to_owned(),
-                number: revision.number().unwrap_or_default(),
-                is_previous: previous.contains(revision.name()),
-                is_archived: revision.is_archived(),
-            };
-            for phase in &revision.status.remote_phases {
-                by_uid.insert(phase.uid.clone(), sibling.clone());
+        for Chain { revisions, .. } in chains {
+            let is_own = revisions.iter().any(|it| previous.contains(it.name()));
+            for revision in revisions {
+                let sibling = Sibling {
+                    name: revision.name().to_owned(),
+                    number: revision.number().unwrap_or_default(),
+                    relation: match is_own {
+                        true if previous.contains(revision.name()) => Relation::Previous,
+                        true => Relation::SameChain,
+                        false => Relation::OtherChain,
+                    },
+                    is_archived: revision.is_archived(),
+                };
+                for phase in &revision.status.remote_phases {
+                    by_uid.insert(phase.uid.clone(), sibling.clone());
+                }
+                by_uid.insert(revision.uid().to_owned(), sibling);
             }
-            by_uid.insert(revision.uid().to_owned(), sibling);
         }
         Self { by_uid }
     }
@@ -74,7 +78,7 @@ impl ChainSiblings {
     pub fn controls(&self, live: &Value) -> bool {
         let uid = controller(live).map(|owner| text(owner, "uid"));
         let sibling = uid.and_then(|uid| self.by_uid.get(uid));
-        sibling.is_some_and(|sibling| sibling.is_previous)
+        sibling.is_some_and(|sibling| sibling.relation == Relation::Previous)
     }
 }
 
@@ -313,6 +317,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::chain::member::Revision;
     use crate::{children::Owner, content::Phase, diff::outcome::Group};
 
     const LATER: RemovalTime = RemovalTime::Available(3);
@@ -362,7 +367,11 @@ mod tests {
             set("new-v4", 4),
         ];
         let previous = ["web-v1", "web-v2", "twin-v3"].map(str::to_owned).into();
-        ChainSiblings::new(&revisions, &previous)
+        let chain = Chain {
+            revisions: revisions.into(),
+            ..Chain::default()
+        };
+        ChainSiblings::new([&chain], &previous)
     }
 
     /// A live `ConfigMap` with the value `b`, the name of its controller ("" for none) and its

@@ -120,7 +120,7 @@ fn of_deployment(after: &Value, chains: &[Chain]) -> Result<Option<Plan>, NoPlan
     }))?;
     let previous: BTreeSet<String> = members.iter().map(|one| one.name().to_owned()).collect();
     Ok(Some(Plan {
-        siblings: ChainSiblings::new(all(chains), &previous),
+        siblings: ChainSiblings::new(chains, &previous),
         previous: members.to_vec(),
         deletion: RemovalTime::Available(number),
         note: deployment.spec.paused.then_some(ObjectNote::Paused(target)),
@@ -153,7 +153,7 @@ fn of_revision(after: &Value, chains: &[Chain]) -> Result<Plan, NoPlan> {
         .filter(|name| !previous.iter().any(|existing| existing.name() == **name));
     let missing: Vec<String> = missing.cloned().collect();
     Ok(Plan {
-        siblings: ChainSiblings::new(all(chains), &names),
+        siblings: ChainSiblings::new(chains, &names),
         deletion: RemovalTime::Archived(match previous.as_slice() {
             [one] => Some(one.name().to_owned()),
             _ => None,

@@ -166,7 +166,10 @@ impl Sources<'_> {
             let drawn = objects.map(|object| self.object(revision, object, probes, budget));
             drawn.collect()
         } else {
-            let drawn = objects.map(|object| unread_object(object, &phase.class, available));
+            let drawn = objects.map(|object| {
+                let owner = self.remote_owner(revision, object, phase, found);
+                unread_object(object, owner, available)
+            });
             drawn.collect()
         };
         let is_ready = |object: &&ObjectPicture| object.is_ready();
@@ -243,6 +246,33 @@ impl Sources<'_> {
         identity(object, healthy, owner, message.join(", "))
     }
 
+    /// The owner of an object that cannot be read from here, by the status of `ObjectSetPhases`.
+    fn remote_owner(
+        &self,
+        revision: &Revision,
+        object: &Desired,
+        phase: &Phase,
+        found: Option<DelegateState<'_>>,
+    ) -> OwnerPicture {
+        let key = &object.key;
+        let own = match found {
+            Some(DelegateState::Own(own)) if !own.holds(key) => Some(own),
+            _ => None,
+        };
+        let other = own.and_then(|_| self.delegates.other_holder(key, revision, self.chain));
+        match (own, other) {
+            (_, Some(other)) => OwnerPicture::OtherRevision {
+                revision: other.number(),
+                name: other.name().to_owned(),
+            },
+            // Another object of the phase is reported, so this one is not controlled.
+            (Some(own), None) if own.holds_any() => OwnerPicture::Unknown,
+            _ => OwnerPicture::Delegated {
+                class: phase.class.clone(),
+            },
+        }
+    }
+
     fn owner(&self, revision: &Revision, live: &Value) -> OwnerPicture {
         match owner(live, self.chain, self.delegates) {
             Owner::Revision { name, number, .. } if name == revision.name() => {
@@ -312,13 +342,12 @@ fn identity(
 
 /// The picture of an object that cannot be read from here. If the phase is available, the object is
 /// healthy. If the phase is not, any of its objects may be the cause.
-fn unread_object(object: &Desired, class: &str, available: Health) -> ObjectPicture {
-    let healthy = match available {
-        Health::True => Health::True,
-        Health::False | Health::Unknown => Health::Unknown,
-    };
-    let owner = OwnerPicture::Delegated {
-        class: class.to_owned(),
+fn unread_object(object: &Desired, owner: OwnerPicture, available: Health) -> ObjectPicture {
+    let healthy = match (available, &owner) {
+        (Health::True, OwnerPicture::Delegated { .. } | OwnerPicture::OtherRevision { .. }) => {
+            Health::True
+        }
+        _ => Health::Unknown,
     };
     identity(object, healthy, owner, String::new())
 }
@@ -593,6 +622,67 @@ mod tests {
             let picture = picture(&chain, &contents, &Children::default(), &delegates);
             assert_eq!(picture.revisions[0].message, expected, "{reason}");
         }
+    }
+
+    /// The status of a phase names the objects that it controls. Another phase may control the
+    /// others, or another owner.
+    #[test]
+    fn objects_in_other_clusters_belong_to_the_phase_that_controls_them() {
+        let class = "cluster.north";
+        let of = |name: &str| json!({"group": "", "kind": "ConfigMap", "name": name, "namespace": "shop", "version": ""});
+        let mut own = delegate("u1", "True", "Available");
+        for (controls, expected) in [
+            (json!([of("x"), of("y")]), (2, ["True class", "True class"])),
+            (json!([of("x")]), (1, ["True class", "Unknown other"])),
+        ] {
+            own["status"]["controllerOf"] = controls;
+            let (healthy, _, objects) = phase(class, Some(&own), &[]);
+            assert_eq!((healthy, [&*objects[0], &*objects[1]]), expected);
+        }
+    }
+
+    #[test]
+    fn an_object_in_another_cluster_is_shown_under_the_revision_that_took_it() {
+        let set = |number: i64| {
+            json!({
+                "apiVersion": API, "kind": "ObjectSet",
+                "metadata": {"name": format!("web-{number}"), "namespace": "shop", "uid": format!("u{number}")},
+                "spec": {
+                    "revision": number,
+                    "previous": (1..number).map(|n| json!({"name": format!("web-{n}")})).collect::<Vec<_>>(),
+                    "phases": [{"name": "a", "class": "cluster.north", "objects": [{"object": {
+                        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "shop"},
+                    }}]}],
+                },
+            })
+        };
+        let chain = from_objects(Vec::new(), vec![set(1), set(2)]).0.remove(0);
+        let mut delegates = Delegates::default();
+        let old = delegate("u1", "True", "Available");
+        let mut new = delegate("u2", "True", "Available");
+        new["metadata"]["name"] = "web-2-a".into();
+        new["status"]["controllerOf"] = json!([
+            {"group": "", "kind": "ConfigMap", "name": "x", "namespace": "shop", "version": ""},
+        ]);
+        delegates.insert(&old);
+        delegates.insert(&new);
+        let contents = chain.revisions.iter().map(|revision| {
+            let content = Slices::default().content(revision);
+            (revision.uid().to_owned(), content)
+        });
+        let picture = picture(
+            &chain,
+            &contents.collect(),
+            &Children::default(),
+            &delegates,
+        );
+        let [two, one] = &*picture.revisions else {
+            panic!("two revisions")
+        };
+        assert_eq!((two.healthy, one.healthy), (1, 0));
+        let object = &one.phases.as_ref().unwrap()[0].objects[0];
+        let (revision, name) = (Some(2), "web-2".to_owned());
+        assert_eq!(object.owner, OwnerPicture::OtherRevision { revision, name });
     }
 
     #[test]

@@ -199,11 +199,14 @@ fn writes_and_fingerprints_have_the_position_of_their_object() {
 /// A blocker is reported with the `resourceVersion` that was observed.
 #[test]
 fn a_blocker_is_reported_with_its_observed_version() {
-    for (owners, number) in [
-        ("stranger*", ""),
-        ("unrelated*", "1"),
-        ("", "2"),
-        ("archived*", "4"),
+    let by = ", controlled by ObjectSet somebody";
+    for (owners, number, by) in [
+        ("stranger*", "", ""),
+        ("unrelated*", "1", by),
+        // The number is of another chain.
+        ("unrelated*", "9", by),
+        ("", "2", ""),
+        ("archived*", "4", by),
     ] {
         let (steps, outcome) = run(
             &revision(),
@@ -221,11 +224,13 @@ fn a_blocker_is_reported_with_its_observed_version() {
             [(at(1, 1), "77-b".to_owned())],
             "{owners}"
         );
-        let text = "object /b kind:ConfigMap: refusing adoption, object /v1, Kind=ConfigMap ns/b not owned by previous \
-            revision";
+        let text = format!(
+            "object /b kind:ConfigMap: refusing adoption, object /v1, Kind=ConfigMap ns/b not owned by previous \
+             revision{by}"
+        );
         assert_eq!(
             outcome.result,
-            PassResult::Collision(text.to_owned()),
+            PassResult::Collision(text.clone()),
             "{owners}"
         );
         let waiting: Vec<_> = outcome
@@ -233,6 +238,59 @@ fn a_blocker_is_reported_with_its_observed_version() {
             .iter()
             .map(|w| (&*w.name, &*w.message))
             .collect();
-        assert_eq!(waiting, [("b", text)], "{owners}");
+        assert_eq!(waiting, [("b", &*text)], "{owners}");
+    }
+}
+
+/// An object of somebody else is taken over when its deletion is complete, of which no other watch
+/// reports the end.
+#[test]
+fn a_terminating_object_of_another_owner_is_watched() {
+    for (owners, expected) in [
+        ("previous*", vec![(at(0, 0), "77".to_owned())]),
+        ("previous* me", vec![]),
+        ("me*", vec![]),
+    ] {
+        let mut leaving = at_version(live("1", owners), "77");
+        leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        let (steps, outcome) = run(
+            &revision(),
+            &[&["a"]],
+            &no_probes(),
+            |_| Live::Present(leaving.clone()),
+            &mut accept_all,
+        );
+        assert_eq!(steps, "", "{owners}");
+        assert_eq!(outcome.blockers, expected, "{owners}");
+    }
+}
+
+#[test]
+fn a_paused_revision_reports_a_collision_and_writes_nothing() {
+    let paused = Revision {
+        lifecycle: LifecycleState::Paused,
+        ..revision()
+    };
+    for (cached, owners) in [(true, "unrelated*"), (false, "unrelated*"), (false, "")] {
+        let there = at_version(live("9", owners), "77");
+        let (steps, outcome) = run(
+            &paused,
+            &[&["a"]],
+            &no_probes(),
+            |_| match cached {
+                true => Live::Present(there.clone()),
+                false => Live::Uncached,
+            },
+            &mut |_, request| match request {
+                Request::Get => Answer::Object(there.clone()),
+                other => panic!("{other:?}"),
+            },
+        );
+        assert_eq!(steps, if cached { "" } else { "g" });
+        assert!(
+            matches!(outcome.result, PassResult::Collision(_)),
+            "{owners}"
+        );
+        assert_eq!(outcome.blockers, [(at(0, 0), "77".to_owned())]);
     }
 }
