@@ -282,7 +282,10 @@ impl Dialogues {
             return reply;
         }
         let is_answered = ask.outcome == RequestOutcome::Answered;
-        let is_dry = matches!(request, Request::DryRunCreate(_) | Request::DryRunApply(_));
+        let is_dry = matches!(
+            request,
+            Request::DryRunCreate(_) | Request::DryRunApply(_) | Request::DryRunMerge(_)
+        );
         let holds = match &answer {
             _ if !is_answered => Some(false),
             _ if is_dry => None,

@@ -180,6 +180,7 @@ fn request(system: &System, talk: u32, which: u8) -> String {
         Request::Get => "get",
         Request::DryRunCreate(_) => "dry run to create",
         Request::DryRunApply(_) => "dry run to apply",
+        Request::DryRunMerge(_) => "dry run to merge",
         Request::Create(_) => "create",
         Request::Apply(_) => "apply",
         Request::Migrate { .. } => "migrate",

@@ -15,7 +15,7 @@
 use baton_apis::constants::FIELD_MANAGER;
 use baton_engine::{
     Answer, ObjectKey, Precondition, Request,
-    diff::{legacy::migrated, owned_fields},
+    diff::{legacy::migrated_with, owned_fields},
     object::{is_terminating, metadata, owner_references, text},
     owners,
 };
@@ -64,14 +64,21 @@ pub fn serve(
         (Request::Create(body), live) => apply(key, live, body, false, next),
         (Request::Apply(body), live) => apply(key, live, body, true, next),
         (_, None) => (Change::None, Answer::NotFound),
+        // No kind of the model has unions.
+        (Request::DryRunMerge(_), Some(_)) => {
+            let text = IMMUTABLE.to_owned();
+            (Change::None, Answer::Refused(text))
+        }
         (
             Request::Migrate {
                 live: precondition,
                 former,
+                leftovers,
             },
             Some(live),
         ) => {
-            let entries = migrated(live, former).filter(|_| is_as_seen(live, precondition));
+            let entries =
+                migrated_with(live, former, leftovers).filter(|_| is_as_seen(live, precondition));
             let mut object = live.clone();
             if let Some(entries) = entries {
                 object["metadata"]["managedFields"] = entries.into();

@@ -20,7 +20,7 @@ use baton_runtime::{
     queue::Queue,
     source::Wake,
 };
-use baton_sites::terms::Terms;
+use baton_sites::{terms::Terms, uptime::Uptime};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use parking_lot::Mutex;
@@ -180,7 +180,7 @@ impl AgentPhases {
         }
         let times = Times {
             now: self.shared.clock.now(),
-            in_touch_since: self.since,
+            uptime: Uptime::since(self.since),
         };
         let origin = Origin::read(&record)?;
         let ask = |record: &PhaseRecord| {

@@ -24,6 +24,7 @@ use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
 use baton_sites::{
     gate::{ActiveRevision, Decision, PhaseStart, Question, StopRequest},
     terms::Terms,
+    uptime::Uptime,
 };
 use jiff::Timestamp;
 
@@ -132,8 +133,8 @@ pub(crate) async fn pass(
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     pub now: Timestamp,
-    /// Start of the time in which the caller was connected to the site without interruption.
-    pub in_touch_since: Timestamp,
+    /// The times since which the caller can reach the site.
+    pub uptime: Uptime,
 }
 
 /// True if nothing was ever written for a phase of a site.
@@ -152,10 +153,7 @@ pub(crate) fn ask(
     observed: &Observed,
     phase: &PhaseRecord,
     terms: impl FnOnce(&SiteEntry) -> Terms,
-    Times {
-        now,
-        in_touch_since,
-    }: Times,
+    Times { now, uptime }: Times,
 ) -> Result<Gate, ReadError> {
     let Some(text) = phase.annotations.get(ANNOTATION_SITE) else {
         return Ok(Gate::Open(SitePass::None));
@@ -202,7 +200,7 @@ pub(crate) fn ask(
         chain: &chain,
         own,
         phase: phase_index,
-        in_touch_since,
+        uptime,
     };
     if begun == PhaseStart::Not && member.is_leaving {
         return Ok(Gate::Unknown);

@@ -39,7 +39,7 @@ use super::{
     phase_content::{changed_content, content_hash, left_out, misplaced_account},
     ran::note_ran,
     shared::{Error, Shared},
-    stopping::{Stopping, ended_early, workloads},
+    stopping::{Stopping, ended_early, without_pods, workloads},
 };
 
 /// The result of a pass over the objects.
@@ -219,13 +219,14 @@ impl PhasePass<'_> {
     /// Writes the objects as far as possible; on trial, only sends dry runs.
     async fn deliver(&self, observed: &mut ObservedPhase, kinds: &Kinds) -> Delivered {
         let (record, executor) = (self.record, self.executor());
-        let phases = std::mem::take(&mut observed.loaded.phases);
+        let mut phases = std::mem::take(&mut observed.loaded.phases);
         let (revision, set) = (&observed.loaded.revision, observed.set.as_deref());
         let stopping = Stopping {
             objects: executor.objects(kinds),
             revision,
             workloads: workloads(&phases),
         };
+        without_pods(&mut phases);
         let siblings =
             CachedSiblings::of_phase(record, &observed.spec, set, self.observed.stores());
         let mut wanted = RolloutInput {

@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use baton_apis::conditions::STOPPED;
 use baton_engine::{
+    Answer,
     object::is_terminating,
     object_pass::Live,
     pass::{Outcome, PassResult},
     revision::{Desired, Phase, Revision},
-    stop::{Pods, is_stopped, pods},
+    stop::{Pods, end, is_bare_pod, is_stopped, pods},
 };
 use baton_sites::gate::StopRequest;
 use jiff::Timestamp;
+use tracing::warn;
 
 use super::{
     gate::{SitePass, stopped},
@@ -33,6 +35,14 @@ pub(super) fn workloads(phases: &[Phase]) -> Vec<Desired> {
         .filter(|it| is_stopped(&it.manifest))
         .cloned()
         .collect()
+}
+
+/// Leaves out the Pods that are to stop, so that they are not created again.
+pub(super) fn without_pods(phases: &mut [Phase]) {
+    for phase in phases {
+        let is_ended = |it: &Desired| is_bare_pod(&it.manifest) && is_stopped(&it.manifest);
+        phase.objects.retain(|it| !is_ended(it));
+    }
 }
 
 /// True if a pass did not reach the end of its phase, since an object was refused or a request
@@ -87,6 +97,7 @@ impl Stopping<'_> {
         let running = if *has_stopped {
             Vec::new()
         } else {
+            self.end_pods().await;
             self.running().await
         };
         let (text, again) = if running.is_empty() {
@@ -112,6 +123,7 @@ impl Stopping<'_> {
         let remaining = self.workloads.iter().filter(|workload| {
             let live = self.objects.cached(workload).0;
             matches!(live, Live::Present(live) if self.revision.identity.controls(&live)
+                && !is_bare_pod(&live)
                 && !is_stopped(&live)
                 && !is_terminating(&live))
         });
@@ -121,6 +133,26 @@ impl Stopping<'_> {
                 ..Phase::default()
             })
             .collect()
+    }
+
+    /// Deletes the Pods that have no workload as their controller: they cannot stop otherwise.
+    /// Failed requests are repeated with the next check.
+    pub(super) async fn end_pods(&self) {
+        for pod in self.workloads.iter().filter(|it| is_bare_pod(&it.manifest)) {
+            let Live::Present(live) = self.objects.cached(pod).0 else {
+                continue;
+            };
+            let request = end(&live).filter(|_| self.revision.identity.controls(&live));
+            if let Some(request) = request {
+                let Objects {
+                    target, account, ..
+                } = self.objects;
+                let answer = target.send(account, &pod.gvk, &pod.key, &request).await;
+                if let Answer::Refused(cause) | Answer::Failed(cause) = answer {
+                    warn!(pod = %pod.key, cause, "a Pod is not stopped, trying again");
+                }
+            }
+        }
     }
 
     /// The first workloads with pods, and those whose pods cannot be read, with the cause.
@@ -144,6 +176,7 @@ impl Stopping<'_> {
             }
             let has_pods = match pods(&live) {
                 Pods::Some => Ok(true),
+                Pods::None if is_bare_pod(&live) => Ok(false),
                 _ if is_terminating(&live) || !is_stopped(&live) => Ok(true),
                 Pods::Ask(selector) => {
                     let namespace = &workload.key.namespace;

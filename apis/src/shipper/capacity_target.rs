@@ -86,6 +86,14 @@ pub struct ClusterCapacityStatus {
     pub available_replicas: i32,
     /// Percentage of `totalReplicaCount` that is available, rounded up.
     pub achieved_percent: i32,
+    /// Percentage up to which the workloads were scaled before an autoscaler took over. Absent
+    /// without an autoscaler.
+    #[serde(
+        default,
+        skip_serializing_if = "is_zero",
+        deserialize_with = "null_as_default"
+    )]
+    pub scaled_to: i32,
     /// `Synced` or `Failed`.
     #[serde(
         default,

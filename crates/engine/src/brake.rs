@@ -10,6 +10,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::stored_time::end_of;
+
 /// Number of equal objects that are created without a delay.
 const WITHOUT_DELAY: usize = 5;
 
@@ -25,7 +27,7 @@ pub fn until(made: usize, last: Option<Timestamp>, now: Timestamp) -> Option<Tim
     let doublings = u32::try_from(made.checked_sub(WITHOUT_DELAY)?).unwrap_or(u32::MAX);
     let factor = 2_i32.saturating_pow(doublings);
     let delay = SHORTEST.saturating_mul(factor).min(MAX_DELAY);
-    let until = last?.checked_add(delay).unwrap_or(Timestamp::MAX);
+    let until = end_of(last?, delay);
     (until > now).then_some(until)
 }
 
@@ -50,10 +52,10 @@ mod tests {
             (usize::MAX, 3600),
         ] {
             let until = |now| until(made, Some(at(1000)), at(now));
-            assert_eq!(until(1000 + delay), None, "{made}");
+            assert_eq!(until(1001 + delay), None, "{made}");
             if delay > 0 {
-                assert_eq!(until(1000), Some(at(1000 + delay)), "{made}");
-                assert_eq!(until(999 + delay), Some(at(1000 + delay)), "{made}");
+                assert_eq!(until(1000), Some(at(1001 + delay)), "{made}");
+                assert_eq!(until(1000 + delay), Some(at(1001 + delay)), "{made}");
             }
         }
         assert_eq!(until(9, None, at(0)), None, "the time is unknown");

@@ -18,6 +18,7 @@ use crate::{
     pass::{Outcome, PassResult},
     readiness,
     revision::{Delivery, Revision},
+    stored_time::end_of,
     teardown::TeardownOutcome,
     texts,
 };
@@ -436,16 +437,10 @@ fn set_succeeded(
     if !controls_all {
         return None;
     }
-    // The API stores whole seconds, so the transition may have been up to one second later than
-    // stored. The delay must not be shorter than requested.
-    let delay = match revision.success_delay_seconds {
-        ..=0 => SignedDuration::ZERO,
-        seconds => SignedDuration::from_secs(i64::from(seconds) + 1),
-    };
-    let elapsed = now.duration_since(available.last_transition_time.0);
-    if !conditions.is_true(SUCCEEDED) && elapsed < delay {
-        let left = (delay - elapsed).unsigned_abs();
-        return Some(Requeue::After(left));
+    let delay = SignedDuration::from_secs(revision.success_delay_seconds.max(0).into());
+    let end = end_of(available.last_transition_time.0, delay);
+    if !conditions.is_true(SUCCEEDED) && now < end {
+        return Some(Requeue::After(end.duration_since(now).unsigned_abs()));
     }
     conditions.set(
         SUCCEEDED,

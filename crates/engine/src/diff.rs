@@ -35,6 +35,7 @@ use self::create_only::{owned_at, owned_part, remove, set};
 pub use self::fields::Marker;
 use self::fields::write_key;
 use self::fingerprint::{ABSENT, mix, of_map, of_owned, of_value};
+use self::leftovers::remove_nulls;
 use self::legacy::OwnedFields;
 pub use self::texts::{encode_texts, is_secret};
 use self::texts::{owns_texts, stored_fields};
@@ -47,6 +48,7 @@ mod fields;
 mod fingerprint;
 #[cfg(test)]
 mod fuzz;
+pub mod leftovers;
 pub mod legacy;
 pub mod others;
 #[cfg(test)]
@@ -67,6 +69,10 @@ const UNOWNED_METADATA: [&str; 8] = [
     "selfLink",
     "uid",
 ];
+
+/// Fields at the root that an apply does not own: those that identify the object, and `status`,
+/// which is never applied.
+const UNOWNED_ROOT: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
 
 /// The difference between a live object and the configuration that we would apply. Each variant but
 /// the first has one path, for logs.
@@ -312,6 +318,33 @@ pub fn with_create_only(wanted: &mut Value, live: &Value, paths: &[FieldPath]) {
             None => remove(wanted, keys),
         }
     }
+}
+
+/// Removes from the body of an apply the nulls in whose place we own fields.
+///
+/// An apply with a `null` would keep these fields.
+pub fn with_nulls_removed(body: &mut Value, live: &Value) {
+    if has_null(body)
+        && let Some(owned) = owned_fields(live).as_deref().and_then(Value::as_object)
+    {
+        remove_nulls(body, owned);
+    }
+}
+
+fn has_null(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(fields) => fields.values().any(has_null),
+        Value::Array(items) => items.iter().any(has_null),
+        _ => false,
+    }
+}
+
+/// True if an API version may be that of a custom resource: its group has a dot in its name. Some
+/// groups of the server have one too.
+fn is_custom(api_version: &str) -> bool {
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    group.contains('.')
 }
 
 /// True if an apply must always contain the field with these keys.

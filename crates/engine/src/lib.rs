@@ -33,6 +33,7 @@ pub mod redact;
 pub mod revision;
 pub mod slice_parts;
 pub mod stop;
+pub mod stored_time;
 pub mod teardown;
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ pub mod workload;
 
 use std::fmt;
 
+use diff::leftovers::Leftovers;
 use serde_json::Value;
 
 /// A kind and its version, as an object names them.
@@ -128,6 +130,10 @@ pub enum Request {
     /// Apply forced, as a dry run. The body has the `resourceVersion` that the decision is based
     /// on.
     DryRunApply(Value),
+    /// Change the object by a merge patch, as a dry run. The body has the uid and `resourceVersion`
+    /// that the decision is based on. The answer shows if the server accepts the body of an apply
+    /// without [leftovers](diff::leftovers).
+    DryRunMerge(Value),
     /// Apply unforced an object that is expected to be absent.
     ///
     /// The body has a `resourceVersion` that no object has: if the object exists, a server that
@@ -137,7 +143,7 @@ pub enum Request {
     /// Apply forced. The body has the `resourceVersion` that the decision is based on.
     Apply(Value),
     /// Unite the legacy entries of `managedFields`, and those of former managers, with the entry of
-    /// our applies ([`diff::legacy::migrated`]).
+    /// our applies ([`diff::legacy::migrated`]), and give it the leftovers.
     ///
     /// An object in another state than `live` does not change, and the answer has the object as it
     /// is.
@@ -146,6 +152,8 @@ pub enum Request {
         live: Precondition,
         /// The former managers, if the object is taken over.
         former: Vec<String>,
+        /// The fields without an owner that the next apply has to remove.
+        leftovers: Leftovers,
     },
     /// Apply an empty configuration, which gives up every field that an unforced apply merged into
     /// a foreign object.

@@ -4,28 +4,24 @@ mod answers;
 mod references;
 #[cfg(test)]
 mod tests;
+mod writes;
 
 use std::fmt;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
     Request,
-    diff::{self, Difference, drift::Drift, legacy},
+    diff::{self, Difference, drift::Drift, leftovers::Leftovers, legacy},
     ended,
     handover::{Adoption, Siblings, Situation, classify, collision_message, decide_adoption},
-    heirs::handed_over,
     object::{
-        annotation, controlled_reference, is_terminating, metadata, metadata_mut, owner_references,
-        precondition, why_terminating,
+        annotation, is_terminating, metadata, metadata_mut, owner_references, why_terminating,
     },
     revision::{Delivery, Desired, Revision},
     stop::is_switched_on,
 };
-use baton_apis::{
-    EndedObject, EndedOutcome,
-    constants::{ANNOTATION_REVISION, LABEL_CACHE, LABEL_CACHE_VALUE},
-};
+use baton_apis::{EndedObject, EndedOutcome, constants::ANNOTATION_REVISION};
 use references::References;
 
 /// The state of an object according to a cache or a server.
@@ -86,6 +82,11 @@ enum Progress {
     /// A dry run was refused while legacy entries own fields that the write would remove. These
     /// fields may be the reason, so the entries are migrated and the dry run is repeated.
     RefusedUnmigrated,
+    /// The server refused the write, perhaps because of the leftovers. The dry run without them
+    /// shows if they are the reason. If not, the refusal is final.
+    RefusedWithLeftovers(Leftovers, Problem, String),
+    /// The server accepts the write without the leftovers.
+    CheckedWithoutLeftovers(Leftovers),
     /// The server refuses the change of immutable fields, and the object is to be created again.
     Immutable,
     /// The dry run of a create was refused, possibly because the object exists.
@@ -271,7 +272,10 @@ impl<'a> ObjectPass<'a> {
 
     /// Discards the result of a dry run, because writes before this phase may change the answer.
     pub fn check_again(&mut self) {
-        if self.progress == Progress::Checked {
+        if matches!(
+            self.progress,
+            Progress::Checked | Progress::CheckedWithoutLeftovers(_)
+        ) {
             self.progress = Progress::Fresh;
         }
     }
@@ -287,6 +291,8 @@ impl<'a> ObjectPass<'a> {
             Progress::Fresh
             | Progress::Leading
             | Progress::Checked
+            | Progress::RefusedWithLeftovers(..)
+            | Progress::CheckedWithoutLeftovers(_)
             | Progress::RefusedUnmigrated => match &self.live {
                 Live::Unread => NextAction::Check(Request::Get),
                 Live::Uncached | Live::Gone | Live::Ended(_) if self.has_ended() => {
@@ -389,56 +395,6 @@ impl<'a> ObjectPass<'a> {
         self.need_to_apply(body, live, differs || self.progress == Progress::Checked)
     }
 
-    /// The next step towards an apply to an existing object.
-    ///
-    /// A dry run goes first: it shows if there is any difference, and stops invalid content before
-    /// the object is changed. It is not final if legacy entries own fields. Fields to be removed
-    /// still exist then (a volume can change from one source to another, but not have two), and
-    /// fields that the body lacks are not missing yet. So another dry run follows the migration.
-    fn need_to_apply(&self, body: Value, live: &Value, is_checked: bool) -> NextAction {
-        let migrate = || Request::Migrate {
-            live: precondition(live),
-            former: self.former_managers(live),
-        };
-        if self.progress == Progress::RefusedUnmigrated {
-            NextAction::Check(migrate())
-        } else if !is_checked {
-            NextAction::Check(Request::DryRunApply(versioned(body, live)))
-        } else if self.needs_migration(live) {
-            NextAction::Prepare(migrate())
-        } else {
-            NextAction::Write(Request::Apply(versioned(body, live)))
-        }
-    }
-
-    /// The next step towards an object that is deleted and created again.
-    ///
-    /// The object is taken over first, and the status reports this to the older revisions: once the
-    /// object is gone, they leave it to this revision.
-    fn need_to_recreate(&self, live: &Value) -> NextAction {
-        let revision = self.revision;
-        match self.classify(live) {
-            Situation::Ours if revision.ran.contains(&self.desired.key) => NextAction::Nothing,
-            Situation::Ours
-                if revision
-                    .reported
-                    .contains(&controlled_reference(&self.desired.key)) =>
-            {
-                NextAction::Write(Request::DeleteForRecreation(precondition(live)))
-            }
-            Situation::Ours => {
-                let text = "taken over, to be deleted and created again".to_owned();
-                NextAction::Blocked(Problem::Failed, text)
-            }
-            _ => {
-                let owners = References::All.list(live, revision);
-                let mut body = handed_over(live, &owners, revision.number);
-                body["metadata"]["labels"] = json!({ LABEL_CACHE: LABEL_CACHE_VALUE });
-                NextAction::Write(Request::HandOver(body))
-            }
-        }
-    }
-
     /// True if the live object has the wanted content, so that only owner and revision number
     /// change and no dry run is needed.
     fn has_content(&self, live: &Value) -> bool {
@@ -458,6 +414,7 @@ impl<'a> ObjectPass<'a> {
         let left: Vec<_> = left.cloned().collect();
         diff::with_create_only(&mut body, live, &left);
         let list = references.list(live, self.revision);
+        diff::with_nulls_removed(&mut body, live);
         if !list.is_empty() {
             metadata_mut(&mut body).insert("ownerReferences".to_owned(), list.into());
         }
@@ -482,14 +439,4 @@ impl<'a> ObjectPass<'a> {
     fn needs_migration(&self, live: &Value) -> bool {
         legacy::needs_migration(live, &self.former_managers(live))
     }
-}
-
-/// The body with uid and `resourceVersion` of the object that the decision is based on. The server
-/// refuses it if another client wrote in between.
-fn versioned(mut body: Value, live: &Value) -> Value {
-    let fields = metadata_mut(&mut body);
-    for field in ["uid", "resourceVersion"] {
-        fields.insert(field.to_owned(), metadata(live, field).into());
-    }
-    body
 }

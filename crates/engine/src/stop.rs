@@ -13,9 +13,10 @@ use baton_apis::{
 use serde_json::{Value, json};
 
 use crate::{
-    Gvk,
+    Gvk, Request,
     diff::FieldPath,
-    object::{annotation, map_mut, text},
+    keep::is_kept,
+    object::{annotation, is_terminating, map_mut, precondition, text},
 };
 
 /// The field that stops a workload.
@@ -70,16 +71,20 @@ impl StopField {
 /// create-only.
 ///
 /// # Caveats
-/// Pods without a workload continue to run, because they can only be deleted.
+/// A Pod only gets the mark: it has no such form, and is deleted instead ([`is_bare_pod`]).
 pub fn stop(objects: &mut [ObjectSetObject], which: &SiteStop) {
     for entry in objects {
-        let Some(switch) = StopField::of(&entry.object).filter(|_| concerns(which, &entry.object))
-        else {
+        if !concerns(which, &entry.object) {
             continue;
-        };
+        }
+        let switch = StopField::of(&entry.object);
+        if switch.is_none() && !is_bare_pod(&entry.object) {
+            continue;
+        }
+        let path = switch.map_or(&[][..], StopField::path);
         // A malformed manifest is reported when it is prepared.
         let is_object = |value: &Value| value.is_null() || value.is_object();
-        let mut parents = switch.path().iter();
+        let mut parents = path.iter();
         parents.next_back();
         let mut node = &entry.object;
         if !parents.all(|key| {
@@ -90,16 +95,19 @@ pub fn stop(objects: &mut [ObjectSetObject], which: &SiteStop) {
         {
             continue;
         }
-        let mut field = &mut entry.object;
-        for key in switch.path() {
-            field = &mut field[*key];
+        if let Some(switch) = switch {
+            let mut field = &mut entry.object;
+            for key in path {
+                field = &mut field[*key];
+            }
+            *field = switch.off();
         }
-        *field = switch.off();
         map_mut(&mut entry.object["metadata"], "annotations")
             .insert(ANNOTATION_STOPPED.to_owned(), "true".into());
         entry.create_only_fields.retain(|path| {
-            let path = FieldPath::parse(path);
-            path.map_or(true, |path| !path.overlaps(switch.path()))
+            FieldPath::parse(path).map_or(true, |parsed| {
+                switch.is_none_or(|it| !parsed.overlaps(it.path()))
+            })
         });
     }
 }
@@ -114,6 +122,23 @@ fn concerns(which: &SiteStop, manifest: &Value) -> bool {
             service.is_some_and(|service| names.iter().any(|name| name == service))
         }
     }
+}
+
+/// True if the object is a Pod, which runs until it is deleted.
+pub fn is_bare_pod(manifest: &Value) -> bool {
+    text(manifest, "kind") == "Pod" && text(manifest, "apiVersion") == "v1"
+}
+
+/// True if a live Pod runs. A Pod that is to be kept is left alone, and so does not count.
+fn runs(pod: &Value) -> bool {
+    let phase = pod.pointer("/status/phase").and_then(Value::as_str);
+    !matches!(phase, Some("Succeeded" | "Failed")) && !is_kept([pod])
+}
+
+/// The request that stops a live Pod; `None` if it does not run, or is being deleted.
+pub fn end(pod: &Value) -> Option<Request> {
+    let is_due = is_bare_pod(pod) && runs(pod) && !is_terminating(pod);
+    is_due.then(|| Request::Delete(precondition(pod)))
 }
 
 /// True if the object is in the form in which it runs nothing.
@@ -144,6 +169,9 @@ pub enum Pods {
 
 /// The pods of a live workload, according to its status.
 pub fn pods(live: &Value) -> Pods {
+    if is_bare_pod(live) {
+        return if runs(live) { Pods::Some } else { Pods::None };
+    }
     let (spec, status) = (&live["spec"], &live["status"]);
     let (observed, generation) = (
         status["observedGeneration"].as_i64(),

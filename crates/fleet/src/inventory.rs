@@ -71,6 +71,7 @@ use baton_kubernetes::{
     watch::{WatchSpec, run},
 };
 use baton_runtime::clock::Clock;
+use baton_sites::uptime::Uptime;
 
 /// Number of objects in a page of a list.
 const PAGE: u32 = 500;
@@ -196,10 +197,9 @@ impl Inventory {
         connected.collect()
     }
 
-    /// The time since which a cluster has been reached without a break in this process; the present
-    /// time if it is not reached.
-    pub fn in_touch_since(&self, cluster: &str) -> Timestamp {
-        self.shared.in_touch_since(cluster)
+    /// The times since which a cluster has been reached without a break; `None` if it is not reached.
+    pub fn uptime(&self, cluster: &str) -> Option<Uptime> {
+        self.shared.uptime(cluster)
     }
 
     /// The labels of a Cluster; empty if there is no such Cluster.
@@ -236,7 +236,7 @@ impl Inventory {
             let site = InventorySite {
                 labels: Arc::clone(&entry.traits.labels),
                 is_lost: entry.link.is_lost(),
-                online_since: entry.online_since,
+                uptime: entry.uptime,
             };
             (name.clone(), site)
         });
@@ -299,12 +299,23 @@ struct Shared {
     leading: watch::Sender<bool>,
 }
 
+/// The facts about a cluster before this process has observed it.
+#[derive(Default)]
+struct Before {
+    /// Time since which the manager before this one was in touch with it.
+    online_since: Option<Timestamp>,
+    traits: ClusterAttributes,
+}
+
 struct Entry {
     /// Number of the task that may change the entry. A task that was ended may still be running.
     id: u64,
     link: ClusterLink,
-    /// See [`InventorySite::online_since`].
-    online_since: Timestamp,
+    /// See [`InventorySite::uptime`].
+    uptime: Uptime,
+    /// Time since which the manager before this one was in touch with the cluster. `None` once this
+    /// process has observed the cluster.
+    online_before: Option<Timestamp>,
     /// The watched cluster, also while the link is down.
     target: Option<Target>,
     traits: ClusterAttributes,
@@ -360,11 +371,16 @@ impl Shared {
     }
 
     /// Adds a link, or replaces that of another entry.
-    fn insert(&self, name: &str, id: u64, link: ClusterLink, traits: ClusterAttributes) {
+    fn insert(&self, name: &str, id: u64, link: ClusterLink, before: Before) {
+        let Before {
+            online_since,
+            traits,
+        } = before;
         let entry = Entry {
             id,
             link,
-            online_since: self.clock.now(),
+            uptime: Uptime::since(self.clock.now()),
+            online_before: online_since,
             target: None,
             traits,
         };
@@ -374,10 +390,10 @@ impl Shared {
         (self.changed)(name);
     }
 
-    fn in_touch_since(&self, name: &str) -> Timestamp {
+    fn uptime(&self, name: &str) -> Option<Uptime> {
         let links = self.links.read();
         let entry = links.get(name).filter(|entry| entry.link.is_reached());
-        entry.map_or_else(|| self.clock.now(), |entry| entry.online_since)
+        entry.map(|entry| entry.uptime)
     }
 
     /// Sets the labels and upgrade windows of a Cluster.
@@ -402,8 +418,17 @@ impl Shared {
         if entry.link.is_same(&link) {
             return false;
         }
-        if !link.is_lost() && !entry.link.is_reached() {
-            entry.online_since = self.clock.now();
+        if link.is_lost() {
+            entry.online_before = None;
+        } else if !entry.link.is_reached() {
+            let now = self.clock.now();
+            entry.uptime = Uptime {
+                online_since: Some(entry.online_before.unwrap_or(now)),
+                in_touch_since: Some(now),
+            };
+        }
+        if link.is_reached() {
+            entry.online_before = None;
         }
         let link = std::mem::replace(&mut entry.link, link);
         drop(links);

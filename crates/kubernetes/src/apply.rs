@@ -93,7 +93,11 @@ impl Target {
         };
         let answer = match request {
             Request::TakeBack => self.take_back(&child).await,
-            Request::Migrate { live, former } => self.migrate(&child, live, former).await,
+            Request::Migrate {
+                live,
+                former,
+                leftovers,
+            } => self.migrate(&child, live, former, leftovers).await,
             Request::Create(_) => {
                 let _creating = self.0.creating.lock(key).await;
                 if self.0.informers.knows(key) {
@@ -253,6 +257,7 @@ impl Child<'_> {
             Request::DryRunApply(body) => {
                 self.apply(&encoded(bound(body)?), Operation::Apply, true)
             }
+            Request::DryRunMerge(body) => self.dry_run_merge(&encoded(bound(body)?)),
             Request::Apply(body) => self.apply(&encoded(bound(body)?), Operation::Apply, false),
             Request::Release {
                 owner_uid,
@@ -283,6 +288,15 @@ impl Child<'_> {
             call.url.push_str("&dryRun=All");
         }
         Call { dry_run, ..call }
+    }
+
+    fn dry_run_merge(&self, body: &Value) -> Call {
+        let mut call = self.patch(Operation::Apply, MergePatch, body);
+        call.url.push_str("&dryRun=All");
+        Call {
+            dry_run: true,
+            ..call
+        }
     }
 
     fn apply_nothing(&self, live: &ObjectParts<'_>) -> Call {
@@ -439,7 +453,7 @@ impl Call {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baton_engine::revision::KindScope;
+    use baton_engine::{diff::leftovers::Leftovers, revision::KindScope};
 
     fn check(
         request: &Request,
@@ -517,6 +531,7 @@ mod tests {
             Request::DryRunCreate(object.clone()),
             Request::Create(object.clone()),
             Request::DryRunApply(object.clone()),
+            Request::DryRunMerge(object.clone()),
             Request::Apply(object.clone()),
             Request::HandOver(object),
             release(None),
@@ -542,7 +557,11 @@ mod tests {
         for request in [
             Request::Get,
             Request::TakeBack,
-            Request::Migrate { live, former },
+            Request::Migrate {
+                live,
+                former,
+                leftovers: Leftovers::default(),
+            },
         ] {
             assert_eq!(user(account.as_ref(), &request), None, "{request:?}");
         }

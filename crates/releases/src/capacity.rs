@@ -12,7 +12,7 @@ pub mod workload;
 use baton_apis::{CapacityReport, SadPod, conditions::Reason};
 use k8s_openapi::api::core::v1::Pod;
 
-use workload::Workload;
+use workload::{Scaling, Workload};
 
 /// A workload of a Release in a cluster.
 #[derive(Clone, Copy, Debug)]
@@ -21,8 +21,32 @@ pub struct ReleaseWorkload<'a> {
     pub workload: &'a Workload,
     /// Number of pods that the chart requests.
     pub total: i32,
+    /// Greatest number of pods that the same workload of another Release is scaled to.
+    pub others: i32,
+    /// Percentage up to which the workload was scaled before an autoscaler took over.
+    pub scaled_to: i32,
     /// The pods that the workload selects.
     pub pods: &'a [Pod],
+}
+
+impl ReleaseWorkload<'_> {
+    /// The number of pods to scale to.
+    ///
+    /// An autoscaler does not touch a workload that is scaled to zero, and takes over from any
+    /// other number. So each step that asks for more only makes sure that the workload has its
+    /// share: of the pods of the chart, or of those that another Release needs at present. Steps
+    /// remove no pods, except all.
+    fn desired(&self, percent: i32) -> i32 {
+        let desired = desired_replicas(self.total, percent);
+        if self.workload.scaling == Scaling::Steps || desired == 0 {
+            return desired;
+        }
+        let least = desired_replicas(self.total.max(self.others), percent);
+        match self.workload.replicas {
+            Some(replicas) if replicas > 0 && percent <= self.scaled_to => replicas,
+            replicas => least.max(replicas.unwrap_or(0)),
+        }
+    }
 }
 
 /// The decision about the workloads of a Release in a cluster.
@@ -36,6 +60,8 @@ pub struct Plan {
     pub available: i32,
     /// Percentage of the total that is available, rounded up.
     pub achieved_percent: i32,
+    /// Percentage up to which the workloads with an autoscaler were scaled; 0 without one.
+    pub scaled_to: i32,
     /// Comparison of the available pods with the wanted number.
     pub verdict: Verdict,
     /// Some of the pods that are not ready; empty when all workloads are ready.
@@ -136,12 +162,29 @@ pub fn plan(percent: i32, parts: &[ReleaseWorkload]) -> Plan {
         desired,
         available,
         achieved_percent: achieved_percent(available, total),
+        scaled_to: scaled_to(percent, parts, &verdict),
         verdict,
         sad_pods,
         reports: parts
             .iter()
             .map(|part| report::of(&part.workload.name, part.pods))
             .collect(),
+    }
+}
+
+/// The percentage up to which the workloads with an autoscaler were scaled: that of the step, once
+/// the pods are available. Then the autoscaler takes over, until a step asks for more.
+fn scaled_to(percent: i32, parts: &[ReleaseWorkload], verdict: &Verdict) -> i32 {
+    let mut scaled = parts
+        .iter()
+        .filter(|part| part.workload.scaling == Scaling::Autoscaler);
+    let Some(part) = scaled.next() else {
+        return 0;
+    };
+    if *verdict == Verdict::Ready {
+        percent
+    } else {
+        part.scaled_to.min(percent)
     }
 }
 
@@ -157,7 +200,7 @@ struct State {
 
 impl State {
     fn of(percent: i32, part: &ReleaseWorkload) -> Self {
-        let desired = part.workload.desired(part.total, percent);
+        let desired = part.desired(percent);
         let is_scaled = part.workload.replicas != Some(desired);
         let is_settled = !is_scaled && part.workload.is_observed();
         Self {

@@ -3,9 +3,12 @@
 //! A chart has a workload, whose pods are scaled and get traffic, and a Service that balances
 //! between the pods. All other objects are installed unchanged, with additional labels.
 
+mod autoscaler;
 mod balancer;
+pub mod hooks;
 mod object;
 pub mod order;
+mod shared;
 #[cfg(test)]
 mod tests;
 pub mod workloads;
@@ -107,6 +110,20 @@ pub enum Error {
         /// Name of the Service.
         service: String,
     },
+    /// The Service that balances would be another one, or select other pods, for each Release.
+    #[error(
+        "Service {}: {field} {} changes with each Release. Remove the hash of the Release from it: the name of the \
+         Release may be used in full, or not at all.",
+        Quoted(.service), Quoted(.value)
+    )]
+    PerRelease {
+        /// Name of the Service.
+        service: String,
+        /// The field.
+        field: String,
+        /// Value of the field.
+        value: String,
+    },
     /// The value of the label for the workaround is unknown.
     #[error(
         "Unexpected value for label \"enable-helm-release-workaround\": {}. Expected values: true/false.",
@@ -120,16 +137,14 @@ pub enum Error {
 /// # Guarantees
 /// - Labels of the `InstallationTarget` take precedence over those of the chart.
 /// - Workloads start without pods, and their selectors distinguish Releases.
-/// - The Service that balances selects exactly the pods of the application that should have
-///   traffic.
+/// - The Service that balances is the same object for all Releases of an Application, and selects
+///   exactly the pods of the application that should have traffic.
+/// - Hooks that no installation and no upgrade runs are left out.
 ///
 /// # Errors
 /// If the chart breaks a rule. Then none of its objects may be installed.
 pub fn content(documents: Vec<Value>, installation: Installation) -> Result<Content, Error> {
-    let mut objects = documents
-        .into_iter()
-        .map(Object::decode)
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut objects = decode(documents)?;
     let workloads = workloads::find(&objects, installation.chart, installation.scalable)?;
     for workload in &workloads {
         // The rendered name has to contain the name of the Release.
@@ -141,12 +156,14 @@ pub fn content(documents: Vec<Value>, installation: Installation) -> Result<Cont
         }
     }
     let balancer = balancer::find(&objects)?;
+    shared::share(&mut objects, balancer, &workloads, installation)?;
     let mut labels = installation.labels.clone();
     labels.insert(LABEL_OWNED_BY.to_owned(), installation.name.to_owned());
     let mut create_only = vec![Vec::new(); objects.len()];
     for workload in &workloads {
         create_only[workload.index].push(workload.path.clone());
         workloads::scale_to_zero_and_label(&mut objects[workload.index], &workload.path, &labels)?;
+        workloads::note_scaling(&mut objects[workload.index], workload.scaling)?;
         if workloads.len() > 1 {
             workloads::note_replicas(&mut objects[workload.index], workload.replicas)?;
         }
@@ -193,14 +210,22 @@ pub fn chart_request(
     chart: &Chart,
     scalable: &Scalable,
 ) -> Result<ChartRequest, Error> {
-    let objects = documents
-        .into_iter()
-        .map(Object::decode)
-        .collect::<Result<Vec<_>, _>>()?;
-    let workloads = workloads::find(&objects, chart, scalable)?;
+    let workloads = workloads::find(&decode(documents)?, chart, scalable)?;
     let replicas = workloads.iter().map(|workload| workload.replicas);
     Ok(ChartRequest {
         replicas: replicas.fold(0, i32::saturating_add),
         workloads: choice::annotation(&workloads),
     })
+}
+
+/// Reads documents as objects, and leaves out the hooks that no installation and no upgrade runs.
+fn decode(documents: Vec<Value>) -> Result<Vec<Object>, Error> {
+    let objects = documents.into_iter().map(Object::decode);
+    let is_installed = |object: &Object| {
+        let annotation = |key: &str| object.at(&["metadata", "annotations", key]).as_str();
+        hooks::of(annotation).is_ok()
+    };
+    objects
+        .filter(|object| object.as_ref().map_or(true, is_installed))
+        .collect()
 }

@@ -12,10 +12,11 @@ mod tests;
 use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use baton_apis::{SiteEntry, SiteStop};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     terms::{StartObstacle, Terms},
+    uptime::Uptime,
     version::may_skip,
     window::{Windows, both},
 };
@@ -117,9 +118,9 @@ pub struct Question<'a> {
     pub own: usize,
     /// Index of the phase in the revision.
     pub phase: usize,
-    /// Time since which the caller has been connected to the site. Earlier states are not known,
-    /// and revisions may have had no time to become available before.
-    pub in_touch_since: Timestamp,
+    /// The times since which the caller can reach the site. Revisions may have had no time to become
+    /// available before.
+    pub uptime: Uptime,
 }
 
 /// The request of newer revisions that an older one stops its workloads.
@@ -228,8 +229,8 @@ impl<'a> Question<'a> {
             return None;
         }
         let deadline = terms.owner.progress_deadline;
-        let counted_from = since.max(self.in_touch_since);
-        let until = deadline.map(|seconds| counted_from + Duration::from_secs(seconds.into()));
+        let deadline = deadline.map(|seconds| SignedDuration::from_secs(seconds.into()));
+        let until = deadline.map(|deadline| self.uptime.end_of(since, deadline));
         if until.is_some_and(|until| until <= now) {
             return None;
         }

@@ -12,6 +12,7 @@
 //! - [`rollout`]: the sites that get a version next, the end of a rollout, and its status
 //! - [`snapshot`]: the versions of an application that are kept
 //! - [`terms`]: the terms of owners and providers for upgrades
+//! - [`uptime`]: the times in which a site can be reached, and the deadlines of its revisions
 //! - [`version`]: versions that may be skipped in a queue
 //! - [`window`]: times at which upgrades may begin
 
@@ -24,5 +25,6 @@ pub mod rollout;
 pub mod snapshot;
 pub mod terms;
 mod text;
+pub mod uptime;
 pub mod version;
 pub mod window;

@@ -43,6 +43,7 @@ use self::{
     step::{Situation, Step},
     strategy::Strategy,
 };
+use crate::uptime::Uptime;
 
 /// The facts that a plan of a rollout is based on.
 #[derive(Clone, Debug)]
@@ -171,10 +172,8 @@ pub struct Site {
     pub is_placed: bool,
     /// True if the site can be reached now.
     pub is_online: bool,
-    /// Time since which the site has been online without interruption, as far as observed. If this
-    /// time is too late, revisions get more time; if it is too early, they may fail because of an
-    /// interruption.
-    pub online_since: Option<Timestamp>,
+    /// The times since which the site can be reached.
+    pub uptime: Uptime,
     /// True if the labels of the site match [`strategy::canary_expression`], so that it belongs to
     /// the first sites.
     pub is_canary: bool,

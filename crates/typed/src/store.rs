@@ -313,10 +313,10 @@ impl<K: Kind> Store<K> {
     }
 
     fn trim(&self, mut object: K) -> K {
-        // The managed fields are not read, and are half of a small object. A write without them
+        // Only `trim` reads the managed fields. They are half of a small object. A write without them
         // does not change them.
-        object.meta_mut().managed_fields = None;
         (self.trim)(&mut object);
+        object.meta_mut().managed_fields = None;
         object
     }
 

@@ -390,6 +390,30 @@ async fn a_rollout_is_watched_and_promoted() {
     }
     let refused = ns.plugin(&["promote", "shop", "--full"]).failed();
     assert!(refused.contains("there is nothing to promote"), "{refused}");
+    // The template names a version from which no Release can be created. The step is that of the
+    // newest Release nevertheless.
+    let template = json!({ "chart": { "version": "9.9.9" } });
+    let application = application("shop", &environment("1.1.0"));
+    ns.merge(&application, &json!({ "spec": { "template": template } }))
+        .await;
+    ns.merge(
+        &newest,
+        &json!({ "status": reached(1, "50/50"), "spec": { "targetStep": 1 } }),
+    )
+    .await;
+    let mut command = ns.plugin_command(&["promote", "shop", "--full"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let command = std::thread::spawn(move || command.output().unwrap());
+    ns.eventually("the last step to be the target", async || step().await == 2)
+        .await;
+    ns.merge(&newest, &json!({ "status": reached(2, "full on") }))
+        .await;
+    let output = command.join().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let waited = ns.plugin(&["wait", "app/shop", "--timeout=1s"]);
+    assert_eq!(waited.code, 1, "{waited:?}");
+    let waited = ns.plugin(&["wait", "rel/shop-new-0"]).success();
+    assert!(waited.contains("complete"), "{waited}");
     // A Release can always go back to an earlier step.
     let back = ns
         .plugin(&["promote", "shop", "--step=0", "--no-wait"])

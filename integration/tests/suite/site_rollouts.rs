@@ -14,6 +14,8 @@ use baton_integration::prelude::*;
 use baton_integration::proxy::{Mode, Proxy};
 use baton_integration::sites::{Joined, PULL, PUSH, Site};
 
+use jiff::Timestamp;
+
 use crate::push::join_hub;
 use crate::requests::settle;
 
@@ -133,6 +135,44 @@ async fn versions_reach_sites_in_waves() {
     settle(&ns, &bed).await;
     assert_eq!(bed.manager().metrics().writes(), 0);
     sites.have(&fleet, Some("1.1.0-edited")).await;
+}
+
+/// The deadline of a site counts from the stored beginning of its revision.
+#[tokio::test]
+async fn a_restart_of_the_manager_does_not_prolong_a_deadline() {
+    let mut bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let fleet = Fleet::new(&ns);
+    let hub = join_hub(&ns, &Site::get(PUSH).await).await;
+    fleet.add(&hub).await;
+    hub.becomes("Connected", "True").await;
+    fleet.application(&version_with("1.0.0", "other")).await;
+    let mut fields = rolling();
+    fields["strategy"]["progressDeadline"] = "30s".into();
+    fleet.deployment("web", fields).await;
+    let since = |live: &Value, type_: &str| {
+        let conditions = live["status"]["conditions"].as_array()?;
+        let found = conditions.iter().find(|it| it["type"] == type_)?;
+        let time = found["lastTransitionTime"].as_str()?;
+        Some(time.parse::<Timestamp>().unwrap().as_second())
+    };
+    let begun = async || {
+        let revisions = fleet.revisions("web", &hub).await;
+        since(revisions.first()?, "baton.run/Started")
+    };
+    ns.eventually("the version to begin", async || begun().await.is_some())
+        .await;
+    let begun = begun().await.unwrap();
+    let is_time = async || Timestamp::now().as_second() >= begun + 20;
+    ns.within(Duration::from_secs(60))
+        .eventually("most of the deadline to pass", is_time)
+        .await;
+    bed.take_manager().kill();
+    bed.start_manager();
+    let is_aborted = |live: &Value| condition(live, "Aborted") == "True";
+    let live = fleet.becomes("web", "aborted", is_aborted).await;
+    let aborted = since(&live, "Aborted").unwrap();
+    assert!((30..45).contains(&(aborted - begun)), "{begun} {aborted}");
 }
 
 #[tokio::test]

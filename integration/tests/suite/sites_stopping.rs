@@ -89,3 +89,41 @@ async fn a_refused_version_stops_nothing_and_can_be_replaced() {
     }
     pods_are(&ns, &joined, (0, 0), true).await;
 }
+
+/// A Pod without a workload as its controller stops by its deletion, and is created again if the
+/// newer version is deleted.
+#[tokio::test]
+async fn pods_without_a_workload_stop_and_come_back() {
+    let ns = namespace().await;
+    let joined = Site::get(PUSH).await.join(&ns).create().await;
+    joined.becomes("Connected", "True").await;
+    let spec = json!({ "containers": [{ "name": "worker", "image": "worker:1" }] });
+    let pod = object("v1", "Pod", "worker").with("/spec", spec);
+    let entry = json!({ "phases": ["a"] });
+    revision(&ns, &joined, 1, &entry)
+        .delegated("a", &joined.class(), [pod.clone()])
+        .create()
+        .await;
+    ns.reaches("v1", &[AVAILABLE]).await;
+    let first = joined.site().live(&ns, &pod).await;
+    let entry = json!({ "phases": ["a"], "stop": "All" });
+    revision(&ns, &joined, 2, &entry)
+        .delegated("a", &joined.class(), [configmap("next")])
+        .probe(cel_probe("", "ConfigMap", "false", "never"))
+        .create()
+        .await;
+    ns.reaches(
+        "v2",
+        &[Because("Available", "False", "ProbeFailure"), STARTED],
+    )
+    .await;
+    assert_eq!(joined.site().read(&ns, &pod).await, None);
+    ns.reaches("v1", &[Is("baton.run/Stopped", "True")]).await;
+    ns.delete_set("v2", "Background").await;
+    let is_back = async || {
+        let live = joined.site().read(&ns, &pod).await;
+        live.is_some_and(|live| live["metadata"]["uid"] != first["metadata"]["uid"])
+    };
+    ns.eventually("the Pod to be back", is_back).await;
+    ns.reaches("v1", &[AVAILABLE]).await;
+}

@@ -21,7 +21,7 @@ pub(super) fn gone() -> crate::state::Record {
 pub(super) fn is_write(request: &Request) -> bool {
     !matches!(
         request,
-        Request::Get | Request::DryRunCreate(_) | Request::DryRunApply(_)
+        Request::Get | Request::DryRunCreate(_) | Request::DryRunApply(_) | Request::DryRunMerge(_)
     )
 }
 

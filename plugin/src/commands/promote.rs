@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use baton_apis::kinds;
 use baton_kubernetes::wire::MediaType;
-use baton_view::{
-    applications::steer::{self, StepChoice, step_outcome},
-    rollout::Outcome,
+use baton_view::applications::{
+    steer::{self, StepChoice, step_outcome},
+    target::AppTarget,
 };
 use clap::Args;
 
@@ -77,7 +77,6 @@ pub(crate) async fn run(args: &PromoteArgs, global: &GlobalArgs) -> Result<Exit,
     let cluster = global.connect().await?;
     let output = global.output();
     let observed = read(&cluster, &target).await?;
-    let application = observed.target();
     let promotion = steer::promote(&observed, args.to.choice(), args.to.force)
         .map_err(|refusal| refused(&observed, &refusal))?;
     let name = format!("release.shipper.booking.com/{}", promotion.release);
@@ -101,15 +100,14 @@ pub(crate) async fn run(args: &PromoteArgs, global: &GlobalArgs) -> Result<Exit,
     if args.dry_run || args.no_wait {
         return Ok(Exit::Fine);
     }
-    let (observed, arrived) = watch_until(&cluster, &application, args.timeout, |observed| {
+    // The Application may want another Release meanwhile, or have a template that no Release can be
+    // created from. The step is that of this Release.
+    let release = AppTarget::release(&promotion.release);
+    let (observed, arrived) = watch_until(&cluster, &release, args.timeout, |observed| {
         let subject = observed.subject();
-        let is_ours = subject.and_then(|it| it.metadata.name.as_ref()) == Some(&promotion.release);
-        if !is_ours {
-            // The Release was deleted, or another one is the newest.
-            return Some(Outcome::Failed);
-        }
-        let is_there = subject.is_some_and(|it| it.spec.target_step == promotion.step);
-        is_there.then(|| step_outcome(observed)).flatten()
+        // The state before the promotion does not count.
+        let is_outdated = subject.is_some_and(|it| it.spec.target_step != promotion.step);
+        (!is_outdated).then(|| step_outcome(observed)).flatten()
     })
     .await?;
     report_end(&observed, arrived, args.timeout, global)

@@ -1,5 +1,6 @@
-//! `wait`: until a deployment or a revision has reached a state.
+//! `wait`: until a deployment, a revision or an Application has reached a state.
 
+mod application;
 mod site;
 
 use std::{fmt::Display, str::FromStr, time::Duration};
@@ -31,7 +32,8 @@ use crate::{
 /// its current revision, and `archived` is about all others.
 ///
 /// A deployment to sites (sitedeploy/NAME) is rolled out when its version is available at all sites
-/// that can be reached. After an abort it cannot be rolled out any more.
+/// that can be reached. After an abort it cannot be rolled out any more. An Application (app/NAME)
+/// is rolled out when its newest Release is complete.
 ///
 /// Exit code 0: the state is reached. 1: the time is up, or the state cannot be reached any more.
 /// 2: an error.
@@ -143,9 +145,14 @@ enum GoalState {
 }
 
 pub(crate) async fn run(args: &WaitArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    let allowed = [SubjectKind::Chain, SubjectKind::SiteDeployment];
+    let allowed = [
+        SubjectKind::Chain,
+        SubjectKind::SiteDeployment,
+        SubjectKind::Application,
+    ];
     let target = match Subject::parse(&args.target.words, &allowed)? {
         Subject::SiteDeployment(target) => return site::run(&target, args, global).await,
+        Subject::Application(target) => return application::run(&target, args, global).await,
         subject => subject.chain()?,
     };
     let cluster = global.connect().await?;

@@ -6,7 +6,9 @@
 use std::collections::BTreeSet;
 
 use baton_engine::{
-    ObjectKey, owners,
+    ObjectKey,
+    diff::leftovers::Leftovers,
+    owners,
     recreate::is_recreated,
     revision::{Desired, KindScope, KindState, Kinds, Phase, Reach, Revision as Next, violations},
 };
@@ -58,6 +60,52 @@ pub(crate) async fn dry_run(
     let mut body = body.clone();
     owners::encode(&mut body);
     let mut answer = cluster.dry_run_apply(&path, &body, is_forced).await?;
+    owners::decode(&mut answer);
+    Ok(answer)
+}
+
+/// The object after an apply without the leftovers that are the reason for its refusal; `None` if
+/// they are not the only reason.
+async fn without_leftovers(
+    cluster: &Cluster,
+    object: &Desired,
+    body: &Value,
+    live: &Value,
+    refusal: &str,
+) -> Result<Option<Value>, Error> {
+    let mut leftovers = Leftovers::of(body, live, refusal);
+    if leftovers.is_empty() {
+        return Ok(None);
+    }
+    loop {
+        let patch = leftovers.merge_patch(body.clone(), live);
+        match dry_run_merge(cluster, object, patch.clone()).await {
+            Ok(answer) => return Ok(Some(answer)),
+            Err(Error::Refused(status)) if status.code != 409 => {
+                match leftovers.with_more(&patch, live, &status.message) {
+                    Some(more) => leftovers = more,
+                    None => return Ok(None),
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Sends a dry run of an apply without leftovers, as the manager would send it.
+async fn dry_run_merge(
+    cluster: &Cluster,
+    object: &Desired,
+    mut patch: Value,
+) -> Result<Value, Error> {
+    let path = cluster.path_of(&object.gvk, &object.key).await?;
+    owners::encode(&mut patch);
+    let write = Write {
+        content: MediaType::MergePatch,
+        options: "",
+        dry_run: true,
+    };
+    let mut answer = cluster.write(&path, write, &patch).await?;
     owners::decode(&mut answer);
     Ok(answer)
 }
@@ -248,7 +296,7 @@ async fn of_objects(
                     Ok(body) => body,
                     Err(fate) => return Ok(Section::of(object, &phase.name).fate(fate)),
                 };
-                let answer = send(cluster, next, object, &body, live.is_some()).await?;
+                let answer = send(cluster, next, object, &body, live).await?;
                 let answer = match answer {
                     Response::Refused(why) if bringing.makes_namespace(object, &why) => {
                         let invalid = invalid_anywhere(cluster, object).await?;
@@ -309,7 +357,7 @@ async fn send(
     next: &Next,
     object: &Desired,
     body: &Value,
-    is_forced: bool,
+    live: Option<&Value>,
 ) -> Result<Response, Error> {
     let Some(resource) = cluster.resource(&object.gvk).await? else {
         return Ok(Response::NotServed);
@@ -317,7 +365,14 @@ async fn send(
     if let Some(violation) = violation(next, object, resource.scope) {
         return Ok(Response::Refused(violation));
     }
-    match dry_run(cluster, object, body, is_forced).await {
+    let mut answer = dry_run(cluster, object, body, live.is_some()).await;
+    if let (Some(live), Err(Error::Refused(status))) = (live, &answer)
+        && let Some(changed) =
+            without_leftovers(cluster, object, body, live, &status.message).await?
+    {
+        answer = Ok(changed);
+    }
+    match answer {
         Ok(answer) => Ok(Response::Object(answer)),
         // A missing right of the user says nothing about the revision.
         Err(error) if is_lack_of_rights(&error) || error.is_code(409) => Err(error),

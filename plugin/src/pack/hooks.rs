@@ -1,73 +1,39 @@
 //! Hooks of Helm: objects that Helm creates at certain moments, and not with the other objects.
 //!
 //! Hooks of an installation or an upgrade are packed into phases of their own, one per weight:
-//! `pre-*` hooks before everything but namespaces and CRDs, `post-*` hooks after everything. Tests,
-//! and hooks of a deletion or a rollback, are left out, as a revision has no such moments. Notes
+//! `pre-*` hooks before everything but namespaces and CRDs, `post-*` hooks after everything. Notes
 //! report the settings of a hook that a revision ignores.
 
 use std::collections::BTreeMap;
 
+use baton_releases::chart::hooks;
+pub(crate) use baton_releases::chart::hooks::{Hook, Moment};
+
 const HOOK: &str = "helm.sh/hook";
-const WEIGHT: &str = "helm.sh/hook-weight";
 const DELETE_POLICY: &str = "helm.sh/hook-delete-policy";
 /// The only deletion policy without a note: a revision never deletes an object because of its
 /// outcome.
 const BEFORE_CREATION: &str = "before-hook-creation";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Hook {
-    /// The time of the hook, before or after the other objects.
-    pub(crate) moment: Moment,
-    /// The weight; lower ones come first.
-    pub(crate) weight: i32,
-}
-
-/// The time of a hook, before or after the other objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Moment {
-    Before,
-    After,
-}
-
-impl Hook {
-    /// The name of the phase for hooks of this moment and weight.
-    pub(crate) fn phase(self) -> String {
-        let Self { moment, weight } = self;
-        let moment = match moment {
-            Moment::Before => "pre-install",
-            Moment::After => "post-install",
-        };
-        match weight {
-            0 => moment.to_owned(),
-            1.. => format!("{moment}-{weight}"),
-            _ => format!("{moment}-minus-{}", weight.unsigned_abs()),
-        }
+/// The name of the phase for hooks of this moment and weight.
+pub(crate) fn phase(Hook { moment, weight }: Hook) -> String {
+    let moment = match moment {
+        Moment::Before => "pre-install",
+        Moment::After => "post-install",
+    };
+    match weight {
+        0 => moment.to_owned(),
+        1.. => format!("{moment}-{weight}"),
+        _ => format!("{moment}-minus-{}", weight.unsigned_abs()),
     }
 }
 
 /// The hook in the annotations of an object, if there is one.
+///
+/// # Errors
+/// The names of a hook that no revision has a place for.
 pub(crate) fn of(annotations: &BTreeMap<String, String>) -> Result<Option<Hook>, String> {
-    let Some(names) = annotations.get(HOOK) else {
-        return Ok(None);
-    };
-    let has = |wanted: &[&str]| names.split(',').any(|name| wanted.contains(&name.trim()));
-    let moment = if has(&["pre-install", "pre-upgrade"]) {
-        Moment::Before
-    } else if has(&["post-install", "post-upgrade"]) {
-        Moment::After
-    } else if has(&["crd-install"]) {
-        // Helm 2 needed a hook for CRDs. Their kind puts them into an early phase.
-        return Ok(None);
-    } else {
-        return Err(names.clone());
-    };
-    // As in Helm, a weight that is no number is zero.
-    let weight = annotations.get(WEIGHT);
-    let weight = weight.and_then(|weight| weight.trim().parse().ok());
-    Ok(Some(Hook {
-        moment,
-        weight: weight.unwrap_or(0),
-    }))
+    hooks::of(|key| annotations.get(key).map(String::as_str)).map_err(str::to_owned)
 }
 
 /// A note about actions of Helm for a packed hook that a revision does not take; `None` for other
@@ -201,9 +167,9 @@ mod tests {
             ("pre-rollback", "", Err("pre-rollback")),
             ("post-install,test", "", Ok(Some("post-install"))),
         ] {
-            let annotations = [(HOOK, names), (WEIGHT, weight)];
+            let annotations = [(HOOK, names), ("helm.sh/hook-weight", weight)];
             let annotations = annotations.map(|(key, text)| (key.to_owned(), text.to_owned()));
-            let hook = of(&annotations.into()).map(|hook| hook.map(Hook::phase));
+            let hook = of(&annotations.into()).map(|hook| hook.map(phase));
             let expected = expected.map(|phase| phase.map(str::to_owned));
             assert_eq!(hook, expected.map_err(str::to_owned), "{names}");
         }
@@ -219,7 +185,7 @@ mod tests {
             hook(Moment::Before, -3),
         ];
         hooks.sort();
-        let phases = hooks.map(Hook::phase);
+        let phases = hooks.map(phase);
         assert_eq!(
             phases,
             [

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    hooks::{Hook, Moment},
+    hooks::{self, Hook, Moment},
     kinds::{self, Stage},
     manifest::Manifest,
 };
@@ -38,7 +38,7 @@ pub(crate) fn arrange(
             }
             (None, Some(hook)) => {
                 hooks.insert(hook);
-                hook.phase()
+                hooks::phase(hook)
             }
             (None, None) => {
                 let (group, kind) = (&manifest.gvk.group, &manifest.gvk.kind);
@@ -53,11 +53,13 @@ pub(crate) fn arrange(
     let mut names: Vec<String> = Vec::new();
     for stage in Stage::ALL {
         if stage == Stage::Rbac {
-            names.extend(hooks(Moment::Before).map(|hook| hook.phase()));
+            names.extend(hooks(Moment::Before).map(|hook| hooks::phase(*hook)));
         }
         names.push(stage.name().to_owned());
     }
-    let after: Vec<_> = hooks(Moment::After).map(|hook| hook.phase()).collect();
+    let after: Vec<_> = hooks(Moment::After)
+        .map(|hook| hooks::phase(*hook))
+        .collect();
     for name in from_annotations {
         if !names.contains(&name) && !after.contains(&name) {
             names.push(name);

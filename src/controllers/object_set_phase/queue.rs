@@ -13,6 +13,7 @@ use baton_runtime::{
 use baton_sites::{
     gate::{ActiveRevision, PhaseStart},
     terms::Terms,
+    uptime::Uptime,
 };
 
 use super::ObjectSetPhases;
@@ -54,13 +55,21 @@ impl ObjectSetPhases {
         let cluster = record.cluster().unwrap_or_default();
         let times = Times {
             now: self.shared.clock.now(),
-            in_touch_since: self.inventory.in_touch_since(cluster),
+            uptime: self.uptime(cluster),
         };
         let ask = |record: &PhaseRecord| {
             let terms = |_: &_| self.terms(record);
             gate::ask(&self.observed, record, terms, times)
         };
         gate::pass(record, ask, self).await
+    }
+
+    /// The times since which a site can be reached. A site that is not reached now gets its whole
+    /// deadline again.
+    fn uptime(&self, cluster: &str) -> Uptime {
+        let now = self.shared.clock.now();
+        let uptime = self.inventory.uptime(cluster);
+        uptime.unwrap_or_else(|| Uptime::since(now))
     }
 
     /// The terms for upgrades of a phase.

@@ -143,7 +143,9 @@ impl CapacityTargets {
         let namespace = target.metadata.namespace.as_deref().unwrap_or_default();
         let cluster = self.clusters.reach(namespace, cluster_name)?;
         let found = workloads::find(&cluster, &wanted).await?;
-        let parts: Vec<_> = found.iter().map(FoundWorkload::part).collect();
+        let scaled_to = scaled_to(target, cluster_name);
+        let parts = found.iter().map(|found| found.part(scaled_to));
+        let parts: Vec<_> = parts.collect();
         let plan = plan(percent, &parts);
         self.scale(&cluster, &found, &plan, done).await?;
         Ok(plan)
@@ -185,6 +187,14 @@ impl CapacityTargets {
         let on = (&self.context.stores.capacity_targets, key);
         report(&self.context, by, on, target, updated).await
     }
+}
+
+/// The reported percentage up to which the workloads in a cluster were scaled.
+fn scaled_to(target: &CapacityTarget, cluster: &str) -> i32 {
+    let status = target.status.as_ref();
+    let mut clusters = status.into_iter().flat_map(|status| &status.clusters);
+    let status = clusters.find(|status| status.name == cluster);
+    status.map_or(0, |status| status.scaled_to)
 }
 
 /// The key of a target.

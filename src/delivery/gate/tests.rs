@@ -22,7 +22,7 @@ fn now() -> Timestamp {
 fn times() -> Times {
     Times {
         now: now(),
-        in_touch_since: Timestamp::UNIX_EPOCH,
+        uptime: Uptime::default(),
     }
 }
 

@@ -9,7 +9,7 @@ use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{DeploymentRevision, NewRevision, Snapshot};
-use crate::{condition_list::Conditions, conditions::Requeue, readiness};
+use crate::{condition_list::Conditions, conditions::Requeue, readiness, stored_time::end_of};
 
 /// The result of the attempt to create the next revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -195,7 +195,7 @@ fn progress(
         // If the deadline was raised beyond the revision's age, the revision is within it again.
         let is_older = current
             .created
-            .is_none_or(|created| snapshot.now.duration_since(created) >= limit);
+            .is_none_or(|created| end_of(created, limit) <= snapshot.now);
         if is_older && is_reported_late(conditions, current) {
             return late(conditions, snapshot, current, seconds);
         }
@@ -206,7 +206,7 @@ fn progress(
             .created
             .max(reported.map(|reported| reported.last_transition_time.0))
             .unwrap_or(snapshot.now);
-        let left = limit - snapshot.now.duration_since(began);
+        let left = end_of(began, limit).duration_since(snapshot.now);
         if left.is_positive() {
             return Requeue::After(left.unsigned_abs());
         }

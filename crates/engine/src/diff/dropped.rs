@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::fields::{Marker, OnPath, has_keys, is_leaf, same, subtract};
+use super::fields::{Marker, OnPath, below, has_keys, is_leaf, same, subtract};
 use super::legacy::{migrated, wanted_part};
 use super::texts::stored_fields;
 
@@ -77,14 +77,6 @@ impl Dropped {
         );
         found
     }
-}
-
-/// The fields of the other managers below a marker.
-fn below<'a>(others: &[&'a Map<String, Value>], marker: &str) -> Vec<&'a Map<String, Value>> {
-    let nodes = others
-        .iter()
-        .filter_map(|node| node.get(marker)?.as_object());
-    nodes.collect()
 }
 
 /// True if a node is removed with everything below it.

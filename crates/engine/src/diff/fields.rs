@@ -101,6 +101,15 @@ pub(super) fn field<'a>(node: &'a Map<String, Value>, name: &str) -> Option<&'a 
         .map(|(_, below)| below)
 }
 
+/// The nodes of several sets below a marker.
+pub(super) fn below<'a>(
+    sets: &[&'a Map<String, Value>],
+    marker: &str,
+) -> Vec<&'a Map<String, Value>> {
+    let nodes = sets.iter().filter_map(|node| node.get(marker)?.as_object());
+    nodes.collect()
+}
+
 /// True if a list's item has all the values of a `k:` marker.
 pub(super) fn has_keys(item: &Value, keys: &Map<String, Value>) -> bool {
     keys.iter()
@@ -236,6 +245,13 @@ pub(super) fn write_key(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
         f.write_char(char)?;
     }
     Ok(())
+}
+
+/// The entries of an object's `managedFields`.
+pub fn entries(live: &Value) -> &[Value] {
+    live.pointer("/metadata/managedFields")
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
 }
 
 /// The fields that an entry of `managedFields` owns.

@@ -24,7 +24,9 @@ use baton_apis::constants::{
 };
 use serde_json::{Map, Value, json};
 
+pub use super::fields::entries;
 use super::fields::{Marker, fields_of, is_leaf, may_have_keys, subtract, unite};
+use super::leftovers::Leftovers;
 use super::texts::{as_data, is_secret, owns_texts, stored_fields};
 use super::{apply_entry, is_apply};
 use crate::object::{annotation, owner_references, text};
@@ -97,10 +99,15 @@ fn is_of_release(entry: &Value, live: &Value) -> bool {
 /// Objects of our own API group do not change either. Controllers write to them under the same
 /// names, and own finalizers and lifecycle states there, not the content of an earlier revision.
 pub fn migrated(live: &Value, former: &[String]) -> Option<Vec<Value>> {
+    migrated_with(live, former, &Leftovers::default())
+}
+
+/// Like [`migrated`]; the leftovers that no manager owns become ours as well.
+pub fn migrated_with(live: &Value, former: &[String], leftovers: &Leftovers) -> Option<Vec<Value>> {
     let legacy: Vec<&Value> = mergeable(live, former).collect();
     let applied = apply_entry(live);
     let of_texts = applied.filter(|entry| owns_texts(entry, live));
-    let first = legacy.first().copied().or(of_texts)?;
+    let first = legacy.first().copied().or(of_texts);
     let mut fields = applied.and_then(fields_of).cloned().unwrap_or_default();
     for entry in &legacy {
         let Some(added) = fields_of(entry) else {
@@ -117,7 +124,7 @@ pub fn migrated(live: &Value, former: &[String]) -> Option<Vec<Value>> {
         .iter()
         .filter(|entry| !is_apply(entry) && !legacy.contains(entry));
     let mut others: Vec<Value> = others.cloned().collect();
-    if let Some(last) = last_applied(live).filter(|_| !former.is_empty()) {
+    if let Some((first, last)) = first.zip(last_applied(live).filter(|_| !former.is_empty())) {
         let version = first.get("apiVersion");
         let split = others
             .iter_mut()
@@ -135,7 +142,12 @@ pub fn migrated(live: &Value, former: &[String]) -> Option<Vec<Value>> {
     if is_secret(live) {
         fields = as_data(fields);
     }
-    let mut united = applied.unwrap_or(first).clone();
+    let theirs: Vec<_> = others.iter().filter_map(fields_of).collect();
+    if !leftovers.claim(&mut fields, &theirs) {
+        first?;
+    }
+    let new = || json!({"apiVersion": live.get("apiVersion")});
+    let mut united = applied.or(first).cloned().unwrap_or_else(new);
     united["manager"] = FIELD_MANAGER.into();
     united["operation"] = "Apply".into();
     united["fieldsType"] = "FieldsV1".into();
@@ -211,13 +223,6 @@ impl<'a> OwnedFields<'a> {
             }
         }
     }
-}
-
-/// The entries of an object's `managedFields`.
-pub fn entries(live: &Value) -> &[Value] {
-    live.pointer("/metadata/managedFields")
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
 }
 
 pub(super) fn is_legacy_entry(entry: &Value) -> bool {

@@ -8,11 +8,7 @@ use serde_json::{Map, Value};
 use self::lists::compare_set;
 use super::fields::{Marker, OnPath, field, is_leaf, same};
 use super::legacy::OwnedFields;
-use super::{Difference, UNOWNED_METADATA};
-
-/// Fields at the root that an apply does not own: those that identify the object, and `status`,
-/// which is never applied.
-const UNOWNED_ROOT: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
+use super::{Difference, UNOWNED_METADATA, UNOWNED_ROOT, is_custom};
 
 /// The result of a comparison. The first difference ends it.
 pub(super) type Walk = Result<(), Difference>;
@@ -69,16 +65,10 @@ impl Types {
     /// The built-in kinds of the server, and the metadata of all kinds.
     const GO: Self = Self { go: true };
 
-    /// The group of a custom resource has a dot in its name. Some groups of the server have one
-    /// too; for these only the shortcut is lost.
     fn of(wanted: &Map<String, Value>) -> Self {
-        let version = wanted
-            .get("apiVersion")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        let group = version.split_once('/').map_or("", |(group, _)| group);
+        let version = wanted.get("apiVersion").and_then(Value::as_str);
         Self {
-            go: !group.contains('.'),
+            go: !is_custom(version.unwrap_or_default()),
         }
     }
 
@@ -101,8 +91,15 @@ impl Types {
                 _ => return Err(differs(path.marker(text))),
             };
             let below = path.field(name);
-            let wanted = wanted.get(name).ok_or_else(|| surplus(below))?;
-            self.compare_node(below, wanted, node, live.and_then(|live| live.get(name)))?;
+            let live = live.and_then(|live| live.get(name));
+            let Some(wanted) = wanted.get(name) else {
+                // The claim to a field that does not exist has no effect.
+                if live.is_none() && node.as_object().is_some_and(is_leaf) {
+                    continue;
+                }
+                return Err(surplus(below));
+            };
+            self.compare_node(below, wanted, node, live)?;
             covered += 1;
         }
         if covered == wanted.len() {
@@ -153,10 +150,11 @@ impl Types {
     }
 
     /// Compares a wanted value that no owned field records: an empty list may be keyed, and then
-    /// has no items to own.
+    /// has no items to own; a `null` may ask for a field to be absent that is.
     fn compare_unowned(self, path: OnPath<'_>, wanted: &Value, live: Option<&Value>) -> Walk {
         match wanted {
             Value::Array(items) if items.is_empty() && self.is_present(live, wanted) => Ok(()),
+            Value::Null if self.go && live.is_none() => Ok(()),
             Value::Object(wanted) if !wanted.is_empty() => {
                 wanted.iter().try_for_each(|(name, wanted)| {
                     self.compare_unowned(
@@ -360,7 +358,13 @@ mod tests {
                 "not owned .spec.a",
                 "not owned .spec.a",
             ),
-            ("{a: null}", "{}", "not owned .spec.a", "not owned .spec.a"),
+            ("{a: null}", "{}", "none", "not owned .spec.a"),
+            (
+                "{a: null}",
+                "{a: {b: 1}}",
+                "not owned .spec.a",
+                "not owned .spec.a",
+            ),
             ("{a: ''}", "{}", "not owned .spec.a", "not owned .spec.a"),
         ] {
             for (group, expected) in [("v1", built_in), ("diff.test/v1", custom)] {

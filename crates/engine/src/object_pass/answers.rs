@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Answer, Request,
-    diff::{self, Difference, drift::Drift, legacy},
+    diff::{self, Difference, drift::Drift, leftovers::Leftovers, legacy},
     handover::Situation,
     keep::is_kept,
     object::{owner_references, text},
@@ -50,6 +50,14 @@ impl ObjectPass<'_> {
             {
                 self.progress = Progress::RefusedUnmigrated;
             }
+            (Request::DryRunMerge(_), Answer::Object(_)) => {
+                if let Progress::RefusedWithLeftovers(leftovers, ..) = &self.progress {
+                    self.progress = Progress::CheckedWithoutLeftovers(leftovers.clone());
+                }
+            }
+            (Request::DryRunMerge(patch), Answer::Refused(more) | Answer::Immutable(more)) => {
+                self.take_refusal_of_merge(patch, &more);
+            }
             (Request::DryRunApply(_) | Request::Apply(_), Answer::Immutable(_))
                 if is_recreated(self.desired) && !self.is_kept() =>
             {
@@ -58,6 +66,19 @@ impl ObjectPass<'_> {
             }
             (request, Answer::Immutable(text)) => {
                 self.take_refusal(request, format!("{text}{}", recreate::HINT));
+            }
+            (
+                request @ (Request::DryRunApply(body) | Request::Apply(body)),
+                Answer::Refused(text),
+            ) => {
+                let leftovers = self.leftovers(body, &text);
+                self.take_refusal(request, text);
+                if let (Some(leftovers), Progress::Blocked(problem, text)) =
+                    (leftovers, &self.progress)
+                {
+                    self.progress =
+                        Progress::RefusedWithLeftovers(leftovers, *problem, text.clone());
+                }
             }
             (request, Answer::Refused(text)) => self.take_refusal(request, text),
             (Request::HandOver(_), Answer::Object(live)) => {
@@ -122,6 +143,25 @@ impl ObjectPass<'_> {
             }
             _ => Progress::Blocked(Problem::Violation, text),
         };
+    }
+
+    /// The first refusal is reported: it names the fields that the manifest changes.
+    fn take_refusal_of_merge(&mut self, patch: &Value, refusal: &str) {
+        let Progress::RefusedWithLeftovers(leftovers, problem, text) = &self.progress else {
+            return;
+        };
+        let live = self.live();
+        let more = live.and_then(|live| leftovers.with_more(patch, live, refusal));
+        self.progress = match more {
+            Some(more) => Progress::RefusedWithLeftovers(more, *problem, text.clone()),
+            None => Progress::Blocked(*problem, text.clone()),
+        };
+    }
+
+    /// The leftovers that may be the reason for a refusal, if any.
+    fn leftovers(&self, body: &Value, refusal: &str) -> Option<Leftovers> {
+        let leftovers = Leftovers::of(body, self.live()?, refusal);
+        (!leftovers.is_empty()).then_some(leftovers)
     }
 
     /// Begins a new round with a read, because the object is not in the state that the request was

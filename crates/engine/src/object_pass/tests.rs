@@ -3,14 +3,19 @@
 mod bodies;
 mod ended;
 mod fingerprints;
+mod leftovers;
 mod recreation;
 
-use baton_apis::{CollisionProtection, LifecycleState, constants::FIELD_MANAGER};
+use baton_apis::{
+    CollisionProtection, LifecycleState,
+    constants::{FIELD_MANAGER, LABEL_CACHE, LABEL_CACHE_VALUE},
+};
 use serde_json::json;
 
 use super::*;
 use crate::{
     Answer,
+    object::{controlled_reference, precondition},
     pass::{PassResult, Position},
     tests::fixtures::*,
 };

@@ -73,7 +73,6 @@ fn workloads_are_changed_so_that_they_run_no_pods() {
     for (kind, spec) in [
         ("v1/ConfigMap", json!({})),
         ("v1/Service", json!({"selector": {}})),
-        ("v1/Pod", json!({})),
         ("example.com/v1/Database", json!({"replicas": "many"})),
         ("apps/v1/Deployment", json!([1])),
         ("apps/v1/DaemonSet", json!({"template": "x"})),
@@ -208,4 +207,37 @@ fn pods_are_known_from_the_status_of_a_workload_or_asked_for() {
         pods(&live("Database", json!({"replicas": 0}), json!({}))),
         Pods::None
     );
+}
+
+#[test]
+fn pods_without_a_workload_are_marked_and_end() {
+    let marked = stopped(object("v1/Pod", json!({"x": 1})), &SiteStop::All).object;
+    assert!(is_stopped(&marked) && is_bare_pod(&marked));
+    assert_eq!(marked["spec"], json!({"x": 1}));
+    let other = object("example.com/v1/Pod", json!({}));
+    assert_eq!(stopped(other.clone(), &SiteStop::All), other);
+
+    let pod = |phase: &str, more: Value| {
+        let mut pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"uid": "u", "resourceVersion": "7"},
+            "status": {"phase": phase},
+        });
+        for (key, value) in more.as_object().unwrap() {
+            pod["metadata"][key] = value.clone();
+        }
+        pod
+    };
+    let deleting = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+    let kept = json!({"annotations": {"baton.run/deletion": "keep"}});
+    for (pod, ends, expected) in [
+        (pod("Running", json!({})), true, Pods::Some),
+        (pod("Pending", json!({})), true, Pods::Some),
+        (pod("Running", deleting), false, Pods::Some),
+        (pod("Succeeded", json!({})), false, Pods::None),
+        (pod("Failed", json!({})), false, Pods::None),
+        (pod("Running", kept), false, Pods::None),
+    ] {
+        assert_eq!(pods(&pod), expected, "{pod}");
+        assert_eq!(end(&pod).is_some(), ends, "{pod}");
+    }
 }

@@ -165,7 +165,7 @@ pub fn written(body: &Value, version: &str) -> Value {
     at_version(live, version)
 }
 
-/// The letter of a request: `d` dry run of a create, `D` of an apply, `c` create, `A` apply, `m`
+/// The letter of a request: `d` dry run of a create, `D` of an apply, `M` of a merge patch, `c` create, `A` apply, `m`
 /// migrate, `g` get, `r` release, `h` hand over, `x` delete, `X` delete to create again, `t` take
 /// back.
 pub fn letter(request: &Request) -> char {
@@ -173,6 +173,7 @@ pub fn letter(request: &Request) -> char {
         Request::Get => 'g',
         Request::DryRunCreate(_) => 'd',
         Request::DryRunApply(_) => 'D',
+        Request::DryRunMerge(_) => 'M',
         Request::Create(_) => 'c',
         Request::Apply(_) => 'A',
         Request::Migrate { .. } => 'm',
@@ -192,6 +193,7 @@ pub fn accept_all(_: &str, request: &Request) -> Answer {
         Request::DryRunCreate(body) | Request::Create(body) => Answer::Created(written(body, "2")),
         Request::DryRunApply(body) | Request::Apply(body) => Answer::Object(written(body, "2")),
         Request::Get
+        | Request::DryRunMerge(_)
         | Request::Migrate { .. }
         | Request::TakeBack
         | Request::Delete(_)

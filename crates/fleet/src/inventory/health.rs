@@ -28,6 +28,18 @@ pub(super) enum ConnectionState {
     },
 }
 
+/// Longest time since the last recorded contact after which a cluster counts as reached without a
+/// break by the manager before this one. The contact is recorded when it is [`CONTACT_AGE`] old.
+const GAP: SignedDuration = SignedDuration::from_mins(6);
+
+/// Time since which the manager before this one was in touch with a cluster, if it was until now,
+/// by the recorded status. A restart of the manager is no outage of the cluster.
+pub(super) fn online_before(recorded: &ClusterStatus, now: Timestamp) -> Option<Timestamp> {
+    let contact = recorded.last_contact_time.as_ref()?;
+    let condition = connected(recorded).filter(|it| it.status == "True")?;
+    (now.duration_since(contact.0) < GAP).then_some(condition.last_transition_time.0)
+}
+
 /// The observed state of the connection to a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Health {
@@ -238,6 +250,19 @@ mod tests {
             assert_eq!(written, expected, "step {number}");
             status = due.as_ref().map_or(status, stored);
         }
+    }
+
+    #[test]
+    fn a_short_absence_of_the_manager_is_no_outage() {
+        let up = Health::first(&ClusterStatus::default(), at(0)).answered(None, at(1));
+        let up = up.status_update(&ClusterStatus::default(), at(1)).unwrap();
+        assert_eq!(online_before(&up, at(300)), Some(at(1)));
+        assert_eq!(online_before(&up, at(361)), None);
+        let down = Health::first(&up, at(2));
+        let down = down.disconnected(Reason::Unreachable, String::new(), at(3));
+        let down = down.status_update(&up, at(3)).unwrap();
+        assert_eq!(online_before(&down, at(4)), None);
+        assert_eq!(online_before(&ClusterStatus::default(), at(4)), None);
     }
 
     #[test]

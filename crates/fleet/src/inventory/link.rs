@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use baton_apis::conditions::Reason;
 use baton_kubernetes::target::Target;
+use baton_sites::uptime::Uptime;
 use jiff::Timestamp;
 
 use super::health::{ConnectionState, Health};
@@ -57,10 +58,8 @@ pub struct InventorySite {
     pub labels: Arc<BTreeMap<String, String>>,
     /// True if the cluster cannot be reached. A cluster that has not responded yet is not lost.
     pub is_lost: bool,
-    /// Time since which the cluster can be reached; without meaning while `is_lost` is true. Only
-    /// observations of this process count, so after a restart the time is later than the true one,
-    /// and actions that depend on it are late.
-    pub online_since: Timestamp,
+    /// The times since which the cluster can be reached; without meaning while `is_lost` is true.
+    pub uptime: Uptime,
 }
 
 /// The state of an agent.

@@ -13,9 +13,9 @@ use serde_json::{Value, value::RawValue};
 use tokio::sync::watch;
 
 use super::{
-    ClusterLink, Shared, agent_reports,
+    Before, ClusterLink, Shared, agent_reports,
     connect::{Connector, DesiredConnection},
-    health::Health,
+    health::{Health, online_before},
     report::{self, Recorded, Subject},
 };
 use baton_kubernetes::{
@@ -166,7 +166,11 @@ impl Registry {
             ClusterConnection::Pull => ClusterLink::pull(&first),
             ClusterConnection::Push => ClusterLink::down(&first),
         };
-        self.shared.insert(name, id, link, cluster.traits.clone());
+        let before = Before {
+            online_since: online_before(&cluster.recorded.status, self.shared.clock.now()),
+            traits: cluster.traits.clone(),
+        };
+        self.shared.insert(name, id, link, before);
         let (health, changes) = watch::channel(first);
         let (wanted, wanted_changes) = watch::channel(DesiredConnection {
             api_master: cluster.api_master.clone(),

@@ -1,7 +1,10 @@
 //! The request that merges legacy entries of an object's `managedFields` into ours.
 
 use baton_engine::{
-    Answer, Precondition, diff::legacy::migrated, object::precondition, operations::replace,
+    Answer, Precondition,
+    diff::{leftovers::Leftovers, legacy::migrated_with},
+    object::precondition,
+    operations::replace,
 };
 
 use super::Child;
@@ -15,12 +18,13 @@ impl Target {
         child: &Child<'_>,
         decided: &Precondition,
         former: &[String],
+        leftovers: &Leftovers,
     ) -> Answer {
         let (answer, _) = self.execute(child, &child.get()).await;
         let Answer::Object(live) = answer else {
             return answer;
         };
-        match migrated(&live, former).filter(|_| precondition(&live) == *decided) {
+        match migrated_with(&live, former, leftovers).filter(|_| precondition(&live) == *decided) {
             Some(entries) => {
                 let entries = replace(&["metadata", "managedFields"], entries);
                 let call = child.change(decided, vec![entries]);

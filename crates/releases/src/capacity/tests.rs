@@ -16,6 +16,8 @@ fn plan_one((percent, total): (i32, i32), workload: &Workload, pods: &[Pod]) -> 
         &[ReleaseWorkload {
             workload,
             total,
+            others: 0,
+            scaled_to: 0,
             pods,
         }],
     )
@@ -266,22 +268,49 @@ fn the_readable_fields_of_a_malformed_workload_are_used() {
     );
 }
 
+/// Each step with an autoscaler makes sure once that the workload has its share of the pods of the
+/// chart, or of those of the other Release. Then the number is the autoscaler's.
 #[test]
-fn an_autoscaler_decides_between_nothing_and_everything() {
-    for (percent, replicas, expected) in [
-        (0, 7, Some(0)),
-        (0, 0, None),
-        (50, 0, Some(5)),
-        (50, 7, None),
-        (100, 3, None),
-        (100, 40, None),
+fn an_autoscaler_takes_over_after_each_step() {
+    for (percent, scaled_to, others, replicas, expected) in [
+        (0, 100, 0, 7, Some(0)),
+        (0, 0, 0, 0, None),
+        (50, 0, 0, 0, Some(5)),
+        (50, 0, 40, 0, Some(20)),
+        (50, 1, 40, 1, Some(20)),
+        (50, 1, 40, 30, None),
+        (50, 50, 40, 3, None),
+        (10, 50, 40, 30, None),
+        (100, 50, 40, 20, Some(40)),
+        (100, 100, 0, 3, None),
+        (100, 100, 0, 0, Some(10)),
     ] {
         let mut workload = workload(replicas, replicas, json!([]));
         workload.scaling = Scaling::Autoscaler;
-        let plan = plan_one((percent, 10), &workload, &[]);
-        assert_eq!(scaled(&plan), expected, "{replicas} at {percent}%");
-        assert_eq!(plan.verdict == Verdict::Ready, expected.is_none());
+        let part = ReleaseWorkload {
+            workload: &workload,
+            total: 10,
+            others,
+            scaled_to,
+            pods: &[],
+        };
+        let found = plan(percent, &[part]);
+        let text = format!("{replicas} pods, scaled to {scaled_to}%, at {percent}%");
+        assert_eq!(scaled(&found), expected, "{text}");
+        assert_eq!(
+            found.verdict == Verdict::Ready,
+            expected.is_none(),
+            "{text}"
+        );
+        let next = if expected.is_none() {
+            percent
+        } else {
+            scaled_to.min(percent)
+        };
+        assert_eq!(found.scaled_to, next, "{text}");
     }
+    let steps = workload(7, 7, json!([]));
+    assert_eq!(plan_one((70, 10), &steps, &[]).scaled_to, 0);
 }
 
 #[test]
@@ -407,6 +436,8 @@ fn several_workloads_are_scaled_side_by_side() {
         let part = |workload, total, pods| ReleaseWorkload {
             workload,
             total,
+            others: 0,
+            scaled_to: 0,
             pods,
         };
         let found = plan(

@@ -2,8 +2,6 @@
 
 use serde_json::Value;
 
-use super::desired_replicas;
-
 /// A workload, as far as its capacity is concerned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Workload {
@@ -50,19 +48,6 @@ impl Workload {
             observed_generation: Some(number("/status/observedGeneration").unwrap_or(0)),
             failure: failure(object),
             scaling,
-        }
-    }
-
-    /// The number of pods to scale to.
-    ///
-    /// An autoscaler does not touch a workload that is scaled to zero, and takes over from any
-    /// other number. So the workload starts with the number of the step; after that it is only ever
-    /// scaled to zero.
-    pub(super) fn desired(&self, total: i32, percent: i32) -> i32 {
-        let desired = desired_replicas(total, percent);
-        match (self.scaling, self.replicas) {
-            (Scaling::Autoscaler, Some(replicas)) if desired > 0 && replicas > 0 => replicas,
-            _ => desired,
         }
     }
 

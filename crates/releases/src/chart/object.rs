@@ -47,6 +47,14 @@ impl Object {
         Ok(object)
     }
 
+    /// Changes the name.
+    pub(super) fn rename(&mut self, name: String) -> Result<(), Error> {
+        self.map(&["metadata"])?
+            .insert("name".to_owned(), name.clone().into());
+        self.name = name;
+        Ok(())
+    }
+
     /// True if the object is of this kind.
     pub(super) fn is(&self, api_version: &str, kind: &str) -> bool {
         self.api_version == api_version && self.kind == kind

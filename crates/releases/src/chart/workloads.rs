@@ -6,7 +6,7 @@ use baton_apis::Chart;
 use serde_json::{Value, json};
 
 use super::{
-    Error,
+    Error, autoscaler,
     object::{Object, merge},
 };
 use crate::capacity::workload::Scaling;
@@ -51,7 +51,8 @@ pub struct Workload {
 ///
 /// Without annotations it is the only Deployment, as in Shipper. In a chart without a Deployment it
 /// is the only object that can be scaled. A chart with several workloads has to name them by
-/// annotations.
+/// annotations. If the chart has an autoscaler for the workload, the autoscaler scales it, and the
+/// chart requests at least as many pods as the autoscaler.
 pub(super) fn find(
     objects: &[Object],
     chart: &Chart,
@@ -86,7 +87,12 @@ pub(super) fn find(
     match candidates[..] {
         [(index, object)] => {
             let path = path(object, scalable).unwrap_or(REPLICAS);
-            Ok(vec![workload(index, object, path, Scaling::Steps)?])
+            let mut found = workload(index, object, path, Scaling::Steps)?;
+            if let Some(least) = autoscaler::least_pods(objects, object) {
+                found.replicas = found.replicas.max(least);
+                found.scaling = Scaling::Autoscaler;
+            }
+            Ok(vec![found])
         }
         _ => Err(Error::Deployments {
             chart: format!("{}-{}", chart.name, chart.version),
@@ -160,6 +166,15 @@ fn path<'a>(object: &Object, scalable: &'a Scalable) -> Option<&'a str> {
             scalable.get(&key).map(String::as_str)
         }
     }
+}
+
+/// Records that an autoscaler scales a workload.
+pub(super) fn note_scaling(object: &mut Object, scaling: Scaling) -> Result<(), Error> {
+    if scaling == Scaling::Autoscaler {
+        let annotations = object.map(&["metadata", "annotations"])?;
+        annotations.insert(ANNOTATION_SCALING.to_owned(), json!("autoscaler"));
+    }
+    Ok(())
 }
 
 /// Records the number of pods that the chart requests for one of several workloads.

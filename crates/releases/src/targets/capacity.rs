@@ -38,6 +38,7 @@ pub fn capacity(
         if let Ok(plan) = outcome {
             status.available_replicas = plan.available;
             status.achieved_percent = plan.achieved_percent;
+            status.scaled_to = plan.scaled_to;
             status.sad_pods.clone_from(&plan.sad_pods);
             status.reports.clone_from(&plan.reports);
         }

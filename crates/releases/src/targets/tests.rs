@@ -78,6 +78,7 @@ fn planned(verdict: pods::Verdict) -> pods::Plan {
         desired: 5,
         available: 3,
         achieved_percent: 30,
+        scaled_to: 0,
         verdict,
         sad_pods: vec![SadPod::default()],
         reports: vec![CapacityReport::default()],

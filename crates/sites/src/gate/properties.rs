@@ -87,7 +87,7 @@ fn question(chain: &[ActiveRevision], own: usize, phase: usize) -> Question<'_> 
         chain,
         own,
         phase,
-        in_touch_since: Timestamp::UNIX_EPOCH,
+        uptime: Uptime::default(),
     }
 }
 

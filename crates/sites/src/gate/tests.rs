@@ -116,7 +116,7 @@ fn check_at(chain: &[ActiveRevision], own: usize, phase: usize, terms: &Terms, e
         chain,
         own,
         phase,
-        in_touch_since: seconds_ago(3600),
+        uptime: Uptime::since(seconds_ago(3600)),
     };
     let said = said(question.decide(terms, now()));
     assert!(said.starts_with(expected), "{said}, not {expected}");
@@ -246,16 +246,16 @@ fn time_offline_does_not_count_towards_the_deadline_in_the_queue() {
         ..Terms::default()
     };
     for (in_touch, expected) in [
-        (0, "wait until 2026-01-01T12:00:30Z"),
-        (29, "wait until 2026-01-01T12:00:01Z"),
-        (30, "start"),
+        (0, "wait until 2026-01-01T12:00:31Z"),
+        (29, "wait until 2026-01-01T12:00:02Z"),
+        (31, "start"),
         (3600, "start"),
     ] {
         let question = Question {
             chain: &chain,
             own: 2,
             phase: 0,
-            in_touch_since: seconds_ago(in_touch),
+            uptime: Uptime::since(seconds_ago(in_touch)),
         };
         let said = said(question.decide(&terms, now()));
         assert!(said.starts_with(expected), "{said}, not {expected}");
@@ -269,9 +269,9 @@ fn a_failed_revision_does_not_block_the_next_one() {
         (None, "wait: Waits for version 1.1.0"),
         (
             Some(61),
-            "wait until 2026-01-01T12:00:01Z: Waits for version 1.1.0",
+            "wait until 2026-01-01T12:00:02Z: Waits for version 1.1.0",
         ),
-        (Some(60), "start"),
+        (Some(59), "start"),
     ] {
         let owner = OwnerTerms {
             progress_deadline: deadline,
@@ -550,7 +550,7 @@ fn older_revisions_stop_until_they_are_archived_or_the_newer_one_is_deleted() {
             chain: &chain,
             own: 0,
             phase: 0,
-            in_touch_since: seconds_ago(3600),
+            uptime: Uptime::since(seconds_ago(3600)),
         };
         let demand = question.stop_request().map_or(
             "none".to_owned(),

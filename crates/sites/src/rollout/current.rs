@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{
     Revision, RevisionState, Site, VersionName,
-    failure::{Failure, ends},
+    failure::Failure,
     reported,
     strategy::{canary_expression, deadline},
 };
@@ -78,11 +78,11 @@ impl<'a> CurrentRollout<'a> {
     /// The failure of a revision of a site, if it has failed.
     pub(super) fn failure<'r>(&self, site: &Site, revision: &'r Revision) -> Option<Failure<'r>> {
         let state = &revision.state;
-        state.failure(self.deadline, site.online_since, self.now)
+        state.failure(self.deadline, site.uptime, self.now)
     }
 
     /// The time at which the deadline of a revision ends, given the time of its beginning.
     pub(super) fn ends(&self, site: &Site, began: Timestamp) -> Timestamp {
-        ends(began, site.online_since, self.deadline)
+        site.uptime.end_of(began, self.deadline)
     }
 }

@@ -4,6 +4,7 @@ use baton_apis::conditions::Reason;
 use jiff::{SignedDuration, Timestamp};
 
 use super::RevisionState;
+use crate::uptime::Uptime;
 
 /// The message about a late revision without a message of its own.
 const LATE: &str = "It is not available, and has taken longer than its progress deadline.";
@@ -21,12 +22,11 @@ impl RevisionState {
     /// The failure at the time `now`, if the revision has failed.
     ///
     /// A revision fails at once when it is refused or not available any more, else when it takes
-    /// longer than `deadline` since its beginning. The state is not known while the site is
-    /// offline, so the deadline starts again when the site is back, at `online_since`.
+    /// longer than `deadline` since its beginning: see [`Uptime::end_of`].
     pub fn failure(
         &self,
         deadline: SignedDuration,
-        online_since: Option<Timestamp>,
+        uptime: Uptime,
         now: Timestamp,
     ) -> Option<Failure<'_>> {
         match self {
@@ -34,7 +34,7 @@ impl RevisionState {
                 reason: *reason,
                 message,
             }),
-            Self::Started { since, message } if ends(*since, online_since, deadline) <= now => {
+            Self::Started { since, message } if uptime.end_of(*since, deadline) <= now => {
                 Some(Failure {
                     reason: Reason::ProgressDeadlineExceeded,
                     message: message.as_deref().unwrap_or(LATE),
@@ -43,15 +43,4 @@ impl RevisionState {
             _ => None,
         }
     }
-}
-
-/// The time at which the deadline of a revision ends, in a site that is online since
-/// `online_since`.
-pub(super) fn ends(
-    began: Timestamp,
-    online_since: Option<Timestamp>,
-    deadline: SignedDuration,
-) -> Timestamp {
-    let counts = online_since.map_or(began, |online| online.max(began));
-    counts.checked_add(deadline).unwrap_or(Timestamp::MAX)
 }

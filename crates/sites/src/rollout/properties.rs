@@ -242,7 +242,7 @@ impl Checked {
                 member.state,
                 RevisionState::Available(_) | RevisionState::Failing { .. }
             ) || matches!(member.state, RevisionState::Started { since, .. }
-                    if sample.now.duration_since(since) >= world::DEADLINE);
+                    if baton_engine::stored_time::end_of(since, world::DEADLINE) <= sample.now);
             // A site that gets the version after the rollout is over has a place until it is
             // available or has failed.
             if member.entry.batch == batch && (batch > 0 || !is_done) {

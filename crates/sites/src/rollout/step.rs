@@ -1,6 +1,7 @@
 //! Decides about the next step of a rollout.
 
 use baton_apis::SiteDeploymentStatus;
+use baton_engine::stored_time::end_of;
 use jiff::Timestamp;
 
 use super::{
@@ -132,9 +133,7 @@ impl Situation<'_> {
             Health::Pending => Step::Underway,
             Health::OutOfReach => Step::OutOfReach,
             Health::Since(since) => {
-                let until = since
-                    .checked_add(strategy.healthy_time)
-                    .unwrap_or(Timestamp::MAX);
+                let until = end_of(since, strategy.healthy_time);
                 if until > self.current.now {
                     Step::Soaking(until)
                 } else {

@@ -8,6 +8,7 @@ use baton_apis::{
     AfterCanary, CanaryStrategy, OnError, RollingStrategy, SiteStrategy, StrategyType,
     conditions::{ABORTED, AVAILABLE, PLACED, PROGRESSING, READY, RECONCILING, STALLED, WAITING},
 };
+use baton_engine::stored_time::end_of;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::{
@@ -93,7 +94,7 @@ fn site(chain: Vec<Revision>) -> Site {
     Site {
         is_placed: true,
         is_online: true,
-        online_since: None,
+        uptime: Uptime::default(),
         is_canary: false,
         chain,
     }

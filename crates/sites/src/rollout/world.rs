@@ -6,6 +6,7 @@ use std::{
 };
 
 use baton_apis::{OnError, SiteDeploymentStatus, SiteEntry};
+use baton_engine::stored_time::end_of;
 use jiff::SignedDuration;
 
 use super::{sample::Sample, *};
@@ -284,7 +285,7 @@ impl World {
                             RevisionState::Started { since, .. } => {
                                 entry.is_edit
                                     || entry.is_rollback
-                                    || now.duration_since(*since) >= DEADLINE
+                                    || end_of(*since, DEADLINE) <= now
                             }
                             RevisionState::Skipped
                             | RevisionState::Unknown
@@ -353,7 +354,7 @@ impl World {
         let now = self.sample.now;
         let site = self.sample.sites.get_mut(&name).unwrap();
         if is_online && !site.is_online {
-            site.online_since = Some(now);
+            site.uptime = Uptime::since(now);
         }
         site.is_online = is_online;
         self.report(&name);

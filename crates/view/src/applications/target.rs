@@ -23,6 +23,15 @@ impl AppTarget {
         }
     }
 
+    /// A reference to a Release.
+    #[must_use]
+    pub fn release(name: &str) -> Self {
+        Self {
+            kind: &kinds::RELEASE,
+            name: name.to_owned(),
+        }
+    }
+
     /// True if the object is a Release.
     pub fn is_release(&self) -> bool {
         *self.kind == kinds::RELEASE

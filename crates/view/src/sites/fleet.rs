@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use baton_sites::{
     placement::Expression,
     rollout::{Site, current::CurrentRollout, standing::SiteState, strategy::canary_expression},
+    uptime::Uptime,
 };
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
@@ -190,7 +191,10 @@ fn facts(observed: &Observed, canary: Option<&Expression>, name: &str) -> Site {
     Site {
         is_placed: placed.is_none_or(|all| all.contains(name)),
         is_online: clusters.is_none() || is_online,
-        online_since: cluster.filter(|_| is_online).and_then(|it| it.since),
+        uptime: Uptime {
+            online_since: cluster.filter(|_| is_online).and_then(|it| it.since),
+            in_touch_since: None,
+        },
         is_canary: canary.is_some_and(|it| cluster.is_some_and(|site| it.matches(&site.labels))),
         chain: Vec::new(),
     }

@@ -59,7 +59,7 @@ impl RolloutFacts<'_> {
     /// Judges a site by its revisions, oldest first, and by other facts about it in `site`. The
     /// status of the deployment names at most twenty failed sites.
     pub(super) fn judge(&self, name: &str, chain: &[SiteRevision], mut site: Site) -> SitePicture {
-        let online_since = site.online_since;
+        let online_since = site.uptime.online_since;
         site.chain = chain.iter().map(|one| one.planned(online_since)).collect();
         let name: Arc<str> = name.into();
         let standing = standing(&name, &site, &self.current);
@@ -159,6 +159,7 @@ pub(super) fn runs(chain: &[SiteRevision]) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use baton_apis::SiteDeployment;
+    use baton_sites::uptime::Uptime;
 
     use super::*;
     use crate::sites::fixtures::{NOW, SiteRevisionFixture, deployment};
@@ -166,14 +167,20 @@ mod tests {
     const ONLINE: Site = Site {
         is_placed: true,
         is_online: true,
-        online_since: None,
+        uptime: Uptime {
+            online_since: None,
+            in_touch_since: None,
+        },
         is_canary: false,
         chain: Vec::new(),
     };
     const OFFLINE: Site = Site {
         is_placed: true,
         is_online: false,
-        online_since: None,
+        uptime: Uptime {
+            online_since: None,
+            in_touch_since: None,
+        },
         is_canary: false,
         chain: Vec::new(),
     };

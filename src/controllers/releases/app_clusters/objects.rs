@@ -42,6 +42,9 @@ pub(crate) struct Scaled {
     pub metadata: ObjectMeta,
     pub spec: Value,
     pub status: Value,
+    /// True if an autoscaler of Kubernetes was the last to scale the workload.
+    #[serde(skip)]
+    pub is_autoscaled: bool,
 }
 
 /// Stores use only the metadata. The actual kind depends on the list that the object is from.
@@ -77,6 +80,7 @@ impl Resource for Scaled {
 impl Scaled {
     /// Drops the fields that are not needed to scale the workload or to count its pods.
     pub(crate) fn trim(&mut self) {
+        self.is_autoscaled = is_autoscaled(&self.metadata);
         trim_meta(
             &mut self.metadata,
             &[ANNOTATION_SCALING, ANNOTATION_REPLICAS],
@@ -229,6 +233,16 @@ pub(crate) fn trim_slice(slice: &mut EndpointSlice) {
             conditions.serving = None;
         }
     }
+}
+
+/// True if the controller of autoscalers owns the number of pods. No other controller of Kubernetes
+/// writes through the scale subresource.
+fn is_autoscaled(meta: &ObjectMeta) -> bool {
+    let mut entries = meta.managed_fields.iter().flatten();
+    entries.any(|entry| {
+        entry.manager.as_deref() == Some("kube-controller-manager")
+            && entry.subresource.as_deref() == Some("scale")
+    })
 }
 
 fn trim_meta(meta: &mut ObjectMeta, annotations: &[&str]) {
@@ -427,6 +441,23 @@ mod tests {
             assert!(workload.spec.get("template").is_none());
             let observed = workload.workload(Scaling::Steps);
             assert_eq!((observed.replicas, observed.available), (Some(2), 1));
+        }
+    }
+
+    #[test]
+    fn the_last_client_that_scaled_a_workload_shows_an_autoscaler() {
+        for (manager, subresource, expected) in [
+            ("kube-controller-manager", json!("scale"), true),
+            ("kube-controller-manager", json!("status"), false),
+            ("kubectl", json!("scale"), false),
+            ("baton-releases", Value::Null, false),
+        ] {
+            let entry = json!({"manager": manager, "subresource": subresource});
+            let workload = json!({"metadata": {"name": "w", "managedFields": [entry]}});
+            let mut workload: Scaled = from_value(workload).unwrap();
+            workload.trim();
+            assert_eq!(workload.is_autoscaled, expected, "{manager}");
+            assert_eq!(workload.metadata.managed_fields, None);
         }
     }
 

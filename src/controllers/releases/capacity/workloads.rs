@@ -91,6 +91,7 @@ pub(super) struct FoundWorkload {
     scale: Option<Scale>,
     workload: Workload,
     total: i32,
+    others: i32,
     pods: Vec<Pod>,
 }
 
@@ -112,13 +113,17 @@ pub(super) async fn find(
     let stores = try_join_all(stores).await?;
     let pods = cluster.pods().await?;
     let mut objects = Vec::new();
+    let mut others = Vec::new();
     for (kind, store) in &stores {
         for object in store.labelled(&wanted.namespace, LABEL_APP, &wanted.application) {
             if label(&object.metadata, LABEL_RELEASE) == wanted.release {
                 objects.push((kind, store, object));
+            } else {
+                others.push((kind, object));
             }
         }
     }
+    let others = &others;
     let candidates: Vec<_> = objects
         .iter()
         .map(|(kind, _, object)| Candidate {
@@ -135,18 +140,26 @@ pub(super) async fn find(
     let pods = &pods;
     let found = chosen.into_iter().map(|chosen| {
         let (kind, store, object) = &objects[chosen.index];
+        // A chart decides itself by its annotation.
+        let is_decided = object.annotation(ANNOTATION_SCALING).is_some();
+        let scaling = if object.is_autoscaled && !is_decided {
+            Scaling::Autoscaler
+        } else {
+            chosen.scaling
+        };
         async move {
             let mut found = FoundWorkload {
                 kind: (*kind).clone(),
                 object: Arc::clone(object),
                 store: Arc::clone(store),
                 scale: None,
-                workload: object.workload(chosen.scaling),
+                workload: object.workload(scaling),
                 total: chosen.total,
+                others: most_pods(object, others.iter().filter(|(of, _)| of == kind)),
                 pods: object.pods_of(pods),
             };
             if !is_built_in(kind) {
-                found.read_scale(cluster, pods, chosen.scaling).await?;
+                found.read_scale(cluster, pods, scaling).await?;
             }
             Ok(found)
         }
@@ -155,11 +168,14 @@ pub(super) async fn find(
 }
 
 impl FoundWorkload {
-    /// The input of the capacity decision.
-    pub(super) fn part(&self) -> ReleaseWorkload<'_> {
+    /// The input of the capacity decision. `scaled_to` is the percentage up to which the workload
+    /// was scaled before an autoscaler took over.
+    pub(super) fn part(&self, scaled_to: i32) -> ReleaseWorkload<'_> {
         ReleaseWorkload {
             workload: &self.workload,
             total: self.total,
+            others: self.others,
+            scaled_to,
             pods: &self.pods,
         }
     }
@@ -223,6 +239,21 @@ impl FoundWorkload {
         self.scale = Some(scale);
         Ok(())
     }
+}
+
+/// The greatest number of pods that the same workload of another Release is scaled to. The names of
+/// both differ only in the name of the Release.
+fn most_pods<'a>(object: &Scaled, others: impl Iterator<Item = &'a (&'a Gvk, Arc<Scaled>)>) -> i32 {
+    let own_name = name_in_chart(object);
+    let same = others.filter(|(_, other)| name_in_chart(other) == own_name);
+    let replicas = same.filter_map(|(_, other)| other.workload(Scaling::default()).replicas);
+    replicas.max().unwrap_or(0)
+}
+
+/// The name of a workload without that of its Release.
+fn name_in_chart(object: &Scaled) -> String {
+    let name = object.metadata.name.as_deref().unwrap_or_default();
+    name.replace(label(&object.metadata, LABEL_RELEASE), "")
 }
 
 /// The pods that match a selector in text form. If the selector has rules other than equality, all

@@ -144,7 +144,7 @@ impl SiteDeployments {
             Site {
                 is_placed,
                 is_online: cluster.is_some_and(|site| !site.is_lost),
-                online_since: cluster.map(|site| site.online_since),
+                uptime: cluster.map(|site| site.uptime).unwrap_or_default(),
                 is_canary: cluster.is_some_and(is_canary),
                 chain: Vec::new(),
             }
@@ -164,7 +164,7 @@ impl SiteDeployments {
                 sites.insert(name.into(), make(name, false));
             }
             if let Some(site) = sites.get_mut(name) {
-                let online_since = site.online_since;
+                let online_since = site.uptime.online_since;
                 site.chain
                     .push(revision(record, of, uid(deployment), online_since));
             }

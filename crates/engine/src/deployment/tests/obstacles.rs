@@ -75,12 +75,12 @@ fn repeated_revisions_of_the_same_template_are_delayed() {
     let six = ["h0", "h1", "h2", "h3", "h4", "h5"];
     for (hashes, count, waits) in [
         (&six[..4], 3, None),
-        (&six[..5], 4, Some(10)),
-        (&six, 5, Some(20)),
+        (&six[..5], 4, Some(11)),
+        (&six, 5, Some(21)),
         // Another content between them ends the series.
         (&["h0", "h1", "h2", "h3", "h4", "x"][..], 4, None),
         (&["h0", "h1", "x", "h2", "h3", "h4"], 4, None),
-        (&["x", "h1", "h2", "h3", "h4", "h5"], 5, Some(10)),
+        (&["x", "h1", "h2", "h3", "h4", "h5"], 5, Some(11)),
         // Two contents alternate.
         (
             &["h0", "x", "h1", "y", "h2", "z", "h3", "x2", "h4"],

@@ -122,11 +122,11 @@ fn a_revision_after_its_deadline_is_reported_and_may_still_succeed() {
     let progressing = condition(PROGRESSING, "True", "");
     snapshot.deployment.status.conditions.push(progressing);
     let (status, again) = report(&snapshot, &Creation::None);
-    assert_eq!(again, Requeue::After(std::time::Duration::from_secs(101)));
+    assert_eq!(again, Requeue::After(std::time::Duration::from_secs(102)));
     let pending = Reason::LatestRevisionPendingSuccess;
     assert!(status.conditions.iter().any(|c| c.reason == pending));
 
-    snapshot.now = at(NOW + 101);
+    snapshot.now = at(NOW + 102);
     let late = "False ProgressDeadlineExceeded: ObjectSet web-1 was not available within 200 seconds: probe a: no";
     assert_eq!(text_of(&snapshot, PROGRESSING), late);
     // The revision stays late in later passes.
@@ -136,7 +136,7 @@ fn a_revision_after_its_deadline_is_reported_and_may_still_succeed() {
     // If the deadline is raised beyond the revision's age, the revision is within it again.
     snapshot.deployment.progress_deadline_seconds = Some(500);
     let (status, again) = report(&snapshot, &Creation::None);
-    assert_eq!(again, Requeue::After(std::time::Duration::from_secs(500)));
+    assert_eq!(again, Requeue::After(std::time::Duration::from_secs(501)));
     assert!(status.conditions.iter().any(|c| c.reason == pending));
     snapshot.deployment.progress_deadline_seconds = Some(150);
     assert_eq!(

@@ -1,6 +1,7 @@
 //! Bodies of requests, and reactions to their answers.
 
 use super::*;
+use crate::diff::leftovers::Leftovers;
 use crate::object::{Identity, is_controller, text};
 
 /// The bodies of all requests about an object, by the state that they are based on.
@@ -43,6 +44,7 @@ fn request_bodies_contain_owner_and_observed_state() {
             Request::Migrate {
                 live: precondition(&live("2", "me*")),
                 former: Vec::new(),
+                leftovers: Leftovers::default(),
             },
         ),
     ] {

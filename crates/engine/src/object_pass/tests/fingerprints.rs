@@ -2,7 +2,10 @@
 //! fingerprints of such a dry run are recorded. Also, entries of earlier field managers.
 
 use super::*;
-use crate::{Precondition, diff};
+use crate::{
+    Precondition,
+    diff::{self, leftovers::Leftovers},
+};
 
 /// An object in which our manager's apply owns all wanted fields.
 fn applied(uid: &str, number: &str, content: &str) -> Value {
@@ -205,6 +208,7 @@ fn writes_are_cached_and_migrations_clear_the_cache() {
                 &Request::Migrate {
                     live: precondition.clone(),
                     former: Vec::new(),
+                    leftovers: Leftovers::default(),
                 },
                 Answer::Object(drifted.clone()),
             );

@@ -8,7 +8,7 @@ fn an_error_in_a_batch_aborts_the_rollout_permanently() {
     type Event = fn(&mut World, &str);
     let hang: Event = |world, site| {
         world.work(site);
-        world.pass(600);
+        world.pass(601);
     };
     let refused: Event = |world, site| world.work(site);
     let flap: Event = |world, site| {
@@ -103,7 +103,7 @@ fn a_failure_after_its_batch_has_passed_does_not_abort_the_rollout() {
 /// become available.
 #[test]
 fn time_spent_offline_does_not_count_as_time_to_get_available() {
-    for (seconds, end) in [(0, 600), (60, 720), (7_200, 7_860)] {
+    for (seconds, end) in [(0, 601), (60, 721), (7_200, 7_861)] {
         let mut world = settled(3, canary(1, AfterCanary::AllAtOnce));
         world.outcomes.insert("2-a".to_owned(), Outcome::Hangs);
         world.sample.request_version("2");
@@ -473,7 +473,7 @@ fn a_late_site_is_reported_with_the_message_of_its_revision() {
         let mut world = World::new(0);
         let name: Arc<str> = "eu".into();
         let late = RevisionState::Started {
-            since: world.sample.now - DEADLINE,
+            since: world.sample.now - DEADLINE - SignedDuration::from_secs(1),
             message: message.map(Arc::from),
         };
         let chain = vec![revision(&name, 1, "2", late)];

@@ -163,7 +163,7 @@ fn an_unstarted_revision_is_withdrawn_after_an_abort() {
             newest.state = RevisionState::Started { since, message };
             newest.beginning = beginning;
         }
-        assert_eq!(world.plan().again_at, Some(since + DEADLINE));
+        assert_eq!(world.plan().again_at, Some(end_of(since, DEADLINE)));
         let status = world.plan().status;
         assert_eq!((status.counts.updated, status.counts.queued), (1, 1));
         world.sample.spec.abort_rollout = Some(2);

@@ -100,15 +100,18 @@ fn is_soaked_for_ten_minutes(mut world: World) {
     assert_eq!(world.condition(PROGRESSING), Some(("True", "RollingOut")));
     assert_eq!(
         world.plan().again_at,
-        Some(world.sample.now - SignedDuration::from_mins(5) + DEADLINE)
+        Some(end_of(
+            world.sample.now - SignedDuration::from_mins(5),
+            DEADLINE
+        ))
     );
     world.work(&second);
     world.settle();
-    let end = world.sample.now + SignedDuration::from_mins(10);
+    let end = end_of(world.sample.now, SignedDuration::from_mins(10));
     assert_eq!(world.condition(PROGRESSING), Some(("True", "Soaking")));
     assert_eq!(world.status().counts.soaking, 2);
     assert_eq!(world.plan().again_at, Some(end));
-    world.pass(599);
+    world.pass(600);
     assert_eq!(world.settle(), 0);
     world.pass(1);
     world.settle();

@@ -1,0 +1,165 @@
+//! Charts that were not written for Baton: those of `helm create`, unmodified.
+
+use baton_hack::charts::Repository;
+use baton_integration::application::{ALL_IN, Step, TestApplication, VANGUARD, name};
+use baton_integration::manifest::object;
+use baton_integration::prelude::*;
+use baton_integration::program::temporary;
+
+/// Returns a repository with the chart `stock` of `helm create`.
+async fn stock(ns: &TestNamespace) -> Repository {
+    let folder = temporary(&format!("charts-{}", ns.name()));
+    let chart = folder.join("stock");
+    std::fs::create_dir_all(&folder).unwrap();
+    let _ = ns
+        .helm()
+        .await
+        .run(&["create", &chart.display().to_string()]);
+    std::fs::rename(&chart, folder.join("stock-0.1.0")).unwrap();
+    Repository::of(&folder).await.unwrap()
+}
+
+/// Returns an environment with the chart and these values.
+fn environment(
+    app: &TestApplication<'_>,
+    charts: &Repository,
+    values: Value,
+    steps: &[Step],
+) -> Value {
+    let mut environment = app.environment("0.1.0", 0, steps);
+    environment["chart"] = json!({ "name": "stock", "version": "0.1.0", "repoUrl": charts.url() });
+    environment["values"] = values;
+    environment
+}
+
+/// Returns the only object of a kind of the Application in each cluster.
+async fn only(app: &TestApplication<'_>, api: &str, kind: &str) -> Vec<Value> {
+    let found = app.in_clusters(api, kind, "shipper-app=web").await;
+    let one = |mut objects: Vec<Value>| {
+        assert_eq!(objects.len(), 1, "{objects:#?}");
+        objects.remove(0)
+    };
+    found.into_iter().map(one).collect()
+}
+
+/// Promotes the Release of a generation through all steps, with the pods of each in each cluster.
+async fn has_steps(app: &TestApplication<'_>, wanted: i64, pods: [usize; 3]) -> Value {
+    for (step, pods) in (0..).zip(&pods[..2]) {
+        if step > 0 {
+            app.promote(wanted, step).await;
+        }
+        let release = app.at_step(wanted, step).await;
+        app.has_pods(&release, *pods).await;
+    }
+    app.promote(wanted, 2).await;
+    let release = app.completed(wanted).await;
+    app.has_pods(&release, pods[2]).await;
+    release
+}
+
+/// The Service and the Ingress are the same objects for all Releases, and the pod of the test is not
+/// created.
+#[tokio::test]
+async fn the_chart_of_helm_create_is_rolled_out_upgraded_and_rolled_back() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let charts = stock(&ns).await;
+    let app = TestApplication::new(&ns, "web").await;
+    let values = |version: &str| {
+        json!({
+            "replicaCount": 4, "podLabels": { "version": version }, "ingress": { "enabled": true },
+        })
+    };
+    app.apply(environment(&app, &charts, values("1"), ALL_IN))
+        .await;
+    let first = app.completed(0).await;
+    app.has_pods(&first, 4).await;
+    let ingresses = async || only(&app, "networking.k8s.io/v1", "Ingress").await;
+    let before = [app.services().await, ingresses().await].concat();
+    for object in &before {
+        assert_eq!(name(object), "web-stock");
+    }
+    for ingress in ingresses().await {
+        let backend = &ingress["spec"]["rules"][0]["http"]["paths"][0]["backend"];
+        assert_eq!(backend["service"]["name"], "web-stock");
+    }
+    for pods in app.in_clusters("v1", "Pod", "shipper-app=web").await {
+        assert_eq!(pods.len(), 4, "{pods:#?}");
+    }
+
+    app.apply(environment(&app, &charts, values("2"), VANGUARD))
+        .await;
+    has_steps(&app, 1, [1, 2, 4]).await;
+    app.apply(environment(&app, &charts, values("1"), ALL_IN))
+        .await;
+    app.completed(2).await;
+    ns.eventually("4 addresses", async || app.addresses().await == [4, 4])
+        .await;
+    let after = [app.services().await, ingresses().await].concat();
+    let uids = |objects: &[Value]| {
+        objects
+            .iter()
+            .map(|it| uid(it).to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(uids(&after), uids(&before));
+}
+
+/// The autoscaler of the chart is the authority over the number of pods. The next Release starts
+/// with the present number, scaled by the step.
+#[tokio::test]
+async fn an_autoscaled_chart_keeps_its_number_of_pods() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let charts = stock(&ns).await;
+    let app = TestApplication::new(&ns, "web").await;
+    let values = |version: &str| {
+        let autoscaling = json!({ "enabled": true, "minReplicas": 2 });
+        json!({ "autoscaling": autoscaling, "podLabels": { "version": version } })
+    };
+    app.apply(environment(&app, &charts, values("1"), ALL_IN))
+        .await;
+    let first = app.completed(0).await;
+    app.has_pods(&first, 2).await;
+    let workloads = only(&app, "apps/v1", "Deployment").await;
+    for (app_cluster, workload) in app.clusters.iter().zip(&workloads) {
+        let scale = json!({ "spec": { "replicas": 6 } });
+        app_cluster.cluster.merge(workload, &scale).await.unwrap();
+    }
+    app.has_pods(&first, 6).await;
+    app.apply(environment(&app, &charts, values("2"), VANGUARD))
+        .await;
+    let second = has_steps(&app, 1, [1, 3, 6]).await;
+    app.has_pods(&first, 0).await;
+    assert_ne!(uid(&first), uid(&second));
+}
+
+/// An autoscaler that the chart does not contain is recognized as soon as it scales the workload.
+#[tokio::test]
+async fn an_autoscaler_in_the_cluster_keeps_its_number_of_pods() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let charts = stock(&ns).await;
+    let app = TestApplication::new(&ns, "web").await;
+    let values = |version: &str| json!({ "podLabels": { "version": version } });
+    app.apply(environment(&app, &charts, values("1"), ALL_IN))
+        .await;
+    let first = app.completed(0).await;
+    app.has_pods(&first, 1).await;
+    for (app_cluster, workload) in app
+        .clusters
+        .iter()
+        .zip(only(&app, "apps/v1", "Deployment").await)
+    {
+        let target =
+            json!({ "apiVersion": "apps/v1", "kind": "Deployment", "name": name(&workload) });
+        let autoscaler = object("autoscaling/v2", "HorizontalPodAutoscaler", "mine").with(
+            "/spec",
+            json!({ "scaleTargetRef": target, "minReplicas": 4, "maxReplicas": 9 }),
+        );
+        let autoscaler = ns.reference(&autoscaler);
+        app_cluster.cluster.create(&autoscaler).await.unwrap();
+    }
+    app.has_pods(&first, 4).await;
+    app.apply(environment(&app, &charts, values("2"), VANGUARD))
+        .await;
+    app.at_step(1, 0).await;
+    app.has_pods(&first, 4).await;
+}
