@@ -277,9 +277,12 @@ fn a_paused_revision_reports_a_collision_and_writes_nothing() {
             &paused,
             &[&["a"]],
             &no_probes(),
-            |_| match cached {
-                true => Live::Present(there.clone()),
-                false => Live::Uncached,
+            |_| {
+                if cached {
+                    Live::Present(there.clone())
+                } else {
+                    Live::Uncached
+                }
             },
             &mut |_, request| match request {
                 Request::Get => Answer::Object(there.clone()),

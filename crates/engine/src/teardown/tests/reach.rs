@@ -110,7 +110,7 @@ fn the_last_report_shows_which_objects_may_have_been_written() {
     ] {
         let expected = is_known.then(|| BTreeSet::from([own.clone()]));
         assert_eq!(
-            reported_writes(&conditions, &[own.clone()], &[]),
+            reported_writes(&conditions, std::slice::from_ref(&own), &[]),
             expected,
             "{conditions:?}"
         );
