@@ -70,6 +70,9 @@ pub const ON_DELETION_HAND_BACK: &str = "hand-back";
 pub const ANNOTATION_DELETION: &str = "baton.run/deletion";
 /// Value of [`ANNOTATION_DELETION`]: the object is kept, without an owner.
 pub const DELETION_KEEP: &str = "keep";
+/// Annotation on one of Baton's custom resource definitions: with the value `true`, the admission
+/// policy `baton-definitions` admits its deletion.
+pub const ANNOTATION_ALLOW_DELETION: &str = "baton.run/allow-deletion";
 /// Annotation on an event: the objects that were repaired, with the fields and the clients that had
 /// changed them, as JSON. An addition to Package Operator.
 pub const ANNOTATION_REPAIRS: &str = "baton.run/repairs";

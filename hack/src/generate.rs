@@ -20,7 +20,7 @@ mod api;
 mod manifests;
 mod metrics;
 
-const GENERATED_DIRECTORIES: [&str; 4] = ["crds", "rbac", "releases", "tenants"];
+const GENERATED_DIRECTORIES: [&str; 5] = ["crds", "policy", "rbac", "releases", "tenants"];
 /// Optional directories: they are not part of `install.yaml`, and are applied after it.
 const CHOICES: [&str; 3] = ["monitoring", "releases", "tenants"];
 /// At the top of generated pages.
@@ -135,6 +135,10 @@ fn files() -> Result<Vec<(String, String)>, Error> {
     }
     groups.extend(manifests::roles());
     groups.push(manifests::tenants());
+    let names = definitions()
+        .into_iter()
+        .map(|(_, crd)| crd.metadata.name.unwrap_or_default());
+    groups.push(manifests::policy(&names.collect::<Vec<_>>()));
     groups.push(monitoring()?);
 
     let mut files = Vec::new();

@@ -31,6 +31,7 @@
 
 mod error;
 mod event;
+mod failing;
 mod stream;
 
 use std::{ops::Range, time::Duration};
@@ -41,11 +42,11 @@ use http_body_util::BodyExt as _;
 use kube::{Client, core::Status};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-pub use self::event::{Event, Failing};
 use self::{
     error::{Recovery, WatchError},
     stream::{Lines, ListMeta, Page, Position, WatchLine, version_of},
 };
+pub use self::{event::Event, failing::Failing};
 pub use crate::metadata::number;
 use crate::{
     backoff::{Backoff, jittered},
@@ -778,23 +779,6 @@ mod tests {
         ] {
             let error = event(line.as_bytes(), &mut Position::default(), &mut |_| {}).unwrap_err();
             assert_eq!(error.next, Recovery::Relist, "{line}");
-        }
-    }
-
-    #[test]
-    fn a_failure_is_reported_once() {
-        let object = RawValue::from_string("{}".to_owned()).unwrap();
-        let mut failing = Failing::default();
-        for (event, expected) in [
-            (Event::Failed("refused"), Some("refused")),
-            (Event::ListStarted, None),
-            (Event::Listed(&object), None),
-            (Event::Failed("refused"), None),
-            (Event::Failed("no right"), Some("no right")),
-            (Event::Bookmark(7), None),
-            (Event::Failed("no right"), Some("no right")),
-        ] {
-            assert_eq!(failing.begins(&event), expected, "{event:?}");
         }
     }
 

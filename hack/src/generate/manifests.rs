@@ -1,7 +1,7 @@
 //! The other manifests besides the custom resource definitions: namespace, access rights,
 //! deployment.
 
-use baton_apis::rights;
+use baton_apis::{constants::ANNOTATION_ALLOW_DELETION, rights};
 use serde_json::{Value, json};
 
 const NAMESPACE: &str = "baton-system";
@@ -62,6 +62,55 @@ const MONITORING_COMMENT: &str = "\
 # For clusters with the Prometheus Operator: reads the manager's metrics, and has the rules of
 # rules.yaml. The Prometheus has to select both, by their labels or those of the namespace.
 ";
+
+const POLICY_COMMENT: &str = "\
+# Refuses to delete the definitions of Baton's kinds: with a definition, all objects of its kind are
+# deleted, and through them the workloads that they control. To delete a definition, annotate it with
+# baton.run/allow-deletion=true first.
+";
+
+/// The admission policy that protects the custom resource definitions with these names.
+pub(super) fn policy(definitions: &[String]) -> Group {
+    let name = "baton-definitions";
+    let allowed = format!(
+        "has(oldObject.metadata.annotations) && '{ANNOTATION_ALLOW_DELETION}' in oldObject.metadata.annotations && \
+         oldObject.metadata.annotations['{ANNOTATION_ALLOW_DELETION}'] == 'true'"
+    );
+    let message = format!(
+        "'the deletion of this definition deletes all objects of its kind, and the workloads that they control; to \
+         allow it, run `kubectl annotate crd ' + oldObject.metadata.name + ' {ANNOTATION_ALLOW_DELETION}=true`'"
+    );
+    let is_ours = format!("oldObject.metadata.name in {}", json!(definitions));
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": { "name": name, "labels": labels() },
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConditions": [{ "name": "definition-of-baton", "expression": is_ours }],
+            "matchConstraints": { "resourceRules": [{
+                "apiGroups": ["apiextensions.k8s.io"],
+                "apiVersions": ["*"],
+                "operations": ["DELETE"],
+                "resources": ["customresourcedefinitions"],
+            }] },
+            "validations": [{
+                "expression": allowed, "messageExpression": message, "reason": "Forbidden",
+            }],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": { "name": name, "labels": labels() },
+        "spec": { "policyName": name, "validationActions": ["Deny"] },
+    });
+    Group {
+        path: "policy/definitions.yaml".to_owned(),
+        comment: POLICY_COMMENT,
+        manifests: vec![policy, binding],
+    }
+}
 
 /// The manifests for the Prometheus Operator.
 pub(super) fn monitoring(rules: &Value) -> Group {
@@ -166,6 +215,7 @@ pub(super) fn deployment() -> Value {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::{
+        admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding},
         apps::v1::Deployment,
         core::v1::{Namespace, ServiceAccount},
         rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
@@ -183,6 +233,7 @@ mod tests {
         }
         let mut roles = roles().map(|group| group.manifests).concat();
         roles.extend(tenants().manifests);
+        roles.extend(policy(&["a.b".to_owned()]).manifests);
         for manifest in roles.iter().chain([&namespace(), &deployment()]) {
             match manifest["kind"].as_str().unwrap() {
                 "Namespace" => check::<Namespace>(manifest),
@@ -191,6 +242,10 @@ mod tests {
                 "ClusterRoleBinding" => check::<ClusterRoleBinding>(manifest),
                 "Role" => check::<Role>(manifest),
                 "RoleBinding" => check::<RoleBinding>(manifest),
+                "ValidatingAdmissionPolicy" => check::<ValidatingAdmissionPolicy>(manifest),
+                "ValidatingAdmissionPolicyBinding" => {
+                    check::<ValidatingAdmissionPolicyBinding>(manifest);
+                }
                 "Deployment" => check::<Deployment>(manifest),
                 kind => panic!("no check for {kind}"),
             }

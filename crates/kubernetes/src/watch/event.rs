@@ -42,27 +42,3 @@ impl<'a> Event<'a> {
         }
     }
 }
-
-/// Remembers why a watch fails, so that the cause is logged once and not at every attempt.
-#[derive(Debug, Default)]
-pub struct Failing(String);
-
-impl Failing {
-    /// The cause of a failure; `None` if the last failure had the same cause and the server has not
-    /// responded since.
-    pub fn begins<'a>(&mut self, event: &Event<'a>) -> Option<&'a str> {
-        match event {
-            Event::Failed(cause) | Event::Refused(cause) | Event::Forbidden(cause) => {
-                let is_new = self.0 != **cause;
-                (*cause).clone_into(&mut self.0);
-                is_new.then_some(*cause)
-            }
-            // A list has only begun.
-            Event::ListStarted | Event::Listed(_) => None,
-            _ => {
-                self.0.clear();
-                None
-            }
-        }
-    }
-}

@@ -68,6 +68,17 @@ async fn baton_is_installed_upgraded_and_removed_and_the_objects_stay() {
     let after = [ns.live(&objects[0]).await, ns.live(&objects[1]).await];
     assert_eq!(before, after);
 
+    // The definitions cannot be deleted by mistake.
+    let definitions = object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "x").manifest;
+    let is_ours = |it: &&Value| it["spec"]["group"] == "package-operator.run";
+    for found in cluster.list(&definitions, "").await.iter().filter(is_ours) {
+        let mut definition = definitions.clone();
+        definition["metadata"]["name"] = found["metadata"]["name"].clone();
+        let refused = cluster.try_delete(&definition).await.unwrap_err();
+        let text = refused.message;
+        assert!(text.contains("baton.run/allow-deletion=true"), "{text}");
+    }
+
     let page = open("docs/operate/uninstall.md").await;
     page.reader("baton cluster join eu-1 --context eu-1 --for-all");
     page.run().await;
@@ -77,10 +88,6 @@ async fn baton_is_installed_upgraded_and_removed_and_the_objects_stay() {
         assert_eq!((uid(&live), owners(&live)), (uid(before), &[][..]));
         assert_eq!(live["data"], before["data"]);
     }
-    let definitions = object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "x").manifest;
     let left = cluster.list(&definitions, "").await;
-    let left = left
-        .iter()
-        .filter(|it| it["spec"]["group"] == "package-operator.run");
-    assert_eq!(left.count(), 0);
+    assert_eq!(left.iter().filter(is_ours).count(), 0);
 }
