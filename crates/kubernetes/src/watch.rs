@@ -457,7 +457,6 @@ mod tests {
     use hyper::body::Frame;
     use kube::client::Body;
     use parking_lot::Mutex;
-    use serde_json::value::RawValue;
     use tower::BoxError;
 
     use super::*;
