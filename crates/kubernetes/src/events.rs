@@ -685,4 +685,19 @@ mod tests {
             assert!(!made.contains("..") && !made.contains("-."), "{made}");
         }
     }
+
+    #[test]
+    fn the_log_names_the_object_of_an_event() {
+        let subject = |namespace: Option<&str>| ObjectReference {
+            kind: Some("ObjectSet".to_owned()),
+            namespace: namespace.map(str::to_owned),
+            name: Some("web-1".to_owned()),
+            ..ObjectReference::default()
+        };
+        assert_eq!(
+            Subject(&subject(Some("shop"))).to_string(),
+            "ObjectSet shop/web-1"
+        );
+        assert_eq!(Subject(&subject(None)).to_string(), "ObjectSet web-1");
+    }
 }
