@@ -109,9 +109,9 @@ async fn watch(
     .await;
 }
 
-/// Logs once why the hub is unreachable.
+/// Logs once that the hub is unreachable: the attempts fail with different texts.
 fn log_once(failure: &mut String, cause: &str) {
-    if failure != cause {
+    if failure.is_empty() {
         cause.clone_into(failure);
         warn!(
             cause,

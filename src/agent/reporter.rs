@@ -22,7 +22,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Reports forever. While the hub is unreachable, nothing is sent.
 pub(crate) async fn run(hub: Api, mirrors: Arc<Mirrors>) {
     let mut connected = mirrors.is_connected();
-    let mut failures = 0;
+    let (mut failures, mut is_logged) = (0, false);
     loop {
         // The sender exists as long as `mirrors`.
         let _ = connected.wait_for(|connected| *connected).await;
@@ -39,12 +39,14 @@ pub(crate) async fn run(hub: Api, mirrors: Arc<Mirrors>) {
             .await;
         let Some(error) = failed.first() else {
             failures = 0;
+            is_logged = false;
             continue;
         };
         failures += 1;
-        if failed.iter().all(ApiError::is_change) {
-            debug!(%error, "a phase has changed before its status was written, trying again");
+        if is_logged || failed.iter().all(ApiError::is_change) {
+            debug!(%error, "statuses were not written to the hub, trying again");
         } else {
+            is_logged = true;
             warn!(%error, failed = failed.len(), "cannot write statuses to the hub, trying again");
         }
         sleep(Backoff::up_to(LONGEST_PAUSE).delay(failures)).await;

@@ -47,6 +47,34 @@ pub fn with_reason(messages: &str, reason: &str) -> String {
     format!("{messages} ({reason})")
 }
 
+/// The cause in a message, of [`with_reason`]: the first one about a pod, else the one at the end.
+pub fn cause_in(message: &str) -> Option<&str> {
+    let of_pod = message.find("(pod ").map(|at| at + 1);
+    if let Some(rest) = of_pod.and_then(|at| message.get(at..)) {
+        let mut depth = 1_usize;
+        let end = rest.find(|c| {
+            match c {
+                '(' => depth += 1,
+                ')' => depth -= 1,
+                _ => {}
+            }
+            depth == 0
+        });
+        return Some(end.and_then(|end| rest.get(..end)).unwrap_or(rest));
+    }
+    let rest = message.strip_suffix(')')?;
+    let mut depth = 1_usize;
+    let start = rest.rfind(|c| {
+        match c {
+            ')' => depth += 1,
+            '(' => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    });
+    rest.get(start? + 1..)
+}
+
 /// The fault that the conditions of a workload report; `None` if it is only not ready yet.
 pub fn own_reason(key: &ObjectKey, live: &Value) -> Option<String> {
     if !runs_pods(&key.group, &key.kind) {

@@ -446,7 +446,15 @@ impl Shared {
         (link, target): (ClusterLink, Option<Target>),
         health: &watch::Sender<Health>,
     ) {
-        if self.set(name, id, link, target) {
+        // The attempts to connect fail with different texts.
+        let is_new = match (&health.borrow().state, &now.state) {
+            (
+                ConnectionState::Down { reason: before, .. },
+                ConnectionState::Down { reason, .. },
+            ) => before != reason,
+            _ => true,
+        };
+        if self.set(name, id, link, target) && is_new {
             match &now.state {
                 ConnectionState::Connecting => tracing::info!(cluster = name, "connecting"),
                 ConnectionState::Up => tracing::info!(cluster = name, "connected"),

@@ -30,6 +30,7 @@
 //! The sink is called on the task of the loop and must not block.
 
 mod error;
+mod failing;
 mod stream;
 
 use std::{ops::Range, time::Duration};
@@ -41,6 +42,7 @@ use kube::{Client, core::Status};
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+pub use self::failing::Failing;
 use self::{
     error::{Recovery, WatchError},
     stream::{Lines, ListMeta, Page, Position, WatchLine, version_of},
@@ -166,30 +168,6 @@ pub enum Event<'a> {
     Failed(&'a str),
     /// As [`Event::Failed`], because this account may not list or watch the collection.
     Forbidden(&'a str),
-}
-
-/// Remembers why a watch fails, so that the cause is logged once and not at every attempt.
-#[derive(Debug, Default)]
-pub struct Failing(String);
-
-impl Failing {
-    /// The cause of a failure; `None` if the last failure had the same cause and the server has not
-    /// responded since.
-    pub fn begins<'a>(&mut self, event: &Event<'a>) -> Option<&'a str> {
-        match event {
-            Event::Failed(cause) | Event::Forbidden(cause) if self.0 == **cause => None,
-            Event::Failed(cause) | Event::Forbidden(cause) => {
-                (*cause).clone_into(&mut self.0);
-                Some(*cause)
-            }
-            // A list has only begun.
-            Event::ListStarted | Event::Listed(_) => None,
-            _ => {
-                self.0.clear();
-                None
-            }
-        }
-    }
 }
 
 /// Lists and watches forever; see the guarantees of the module.
@@ -827,23 +805,6 @@ mod tests {
         ] {
             let error = event(line.as_bytes(), &mut Position::default(), &mut |_| {}).unwrap_err();
             assert_eq!(error.next, Recovery::Relist, "{line}");
-        }
-    }
-
-    #[test]
-    fn a_failure_is_reported_once() {
-        let object = RawValue::from_string("{}".to_owned()).unwrap();
-        let mut failing = Failing::default();
-        for (event, expected) in [
-            (Event::Failed("refused"), Some("refused")),
-            (Event::ListStarted, None),
-            (Event::Listed(&object), None),
-            (Event::Failed("refused"), None),
-            (Event::Failed("no right"), Some("no right")),
-            (Event::Bookmark(7), None),
-            (Event::Failed("no right"), Some("no right")),
-        ] {
-            assert_eq!(failing.begins(&event), expected, "{event:?}");
         }
     }
 

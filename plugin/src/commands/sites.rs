@@ -24,7 +24,8 @@ use crate::{
 ///
 /// RUNS is the version of each deployment of the namespace, or of all namespaces with -A. QUEUE is
 /// the number of revisions that wait at the site. WINDOW is the state of the provider's upgrade
-/// windows, and MESSAGE the reason that the first revision in the queue waits.
+/// windows, and MESSAGE the reason that the newest version is not available, or else that the first
+/// revision in the queue waits.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SitesArgs {
     /// Names of sites; all sites if none is given

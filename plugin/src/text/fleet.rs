@@ -106,8 +106,8 @@ fn about(observed: &Observed) -> String {
 /// The waves with their chosen sites.
 fn waves(observed: &Observed, fleet: &Fleet, chosen: &[&SitePicture], now: Timestamp) -> Vec<Node> {
     let batch = status(&observed.deployment).batch;
-    let sites = |is_in: &dyn Fn(Option<i32>) -> bool| -> Vec<Node> {
-        let of_wave = chosen.iter().filter(|site| is_in(site.wave));
+    let sites = |is_in: &dyn Fn(&SitePicture) -> bool| -> Vec<Node> {
+        let of_wave = chosen.iter().filter(|site| is_in(site));
         of_wave.map(|drawn| site(drawn, now)).collect()
     };
     let spans = fleet.spans(chosen).into_iter();
@@ -121,17 +121,28 @@ fn waves(observed: &Observed, fleet: &Fleet, chosen: &[&SitePicture], now: Times
                 name,
                 cells: cells(&span.counts),
                 message: words(&span.counts),
-                children: sites(&|wave| wave.is_some_and(|it| span.first <= it && it <= span.last)),
+                children: sites(&|site| {
+                    site.wave
+                        .is_some_and(|it| span.first <= it && it <= span.last)
+                }),
             }
         })
         .collect();
-    if fleet.later.total() > 0 {
-        nodes.push(Node {
-            name: Cell::from("in no wave yet"),
-            cells: cells(&fleet.later),
-            message: words(&fleet.later),
-            children: sites(&|wave| wave.is_none()),
-        });
+    let rest = [
+        ("already up to date", &fleet.already, true),
+        ("in no wave yet", &fleet.later, false),
+    ];
+    for (name, counts, is_updated) in rest {
+        if counts.total() > 0 {
+            nodes.push(Node {
+                name: name.into(),
+                cells: cells(counts),
+                message: words(counts),
+                children: sites(&|site| {
+                    site.wave.is_none() && site.state.is_updated() == is_updated
+                }),
+            });
+        }
     }
     nodes
 }

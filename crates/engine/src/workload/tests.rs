@@ -229,3 +229,25 @@ fn failures_are_read_from_the_conditions_of_a_workload() {
         None
     );
 }
+
+#[test]
+fn the_cause_in_a_message_is_found() {
+    let pod = "pod web-1: container app: ImagePullBackOff (and 2 more pods fail)";
+    let message = with_reason(
+        "Phase \"a\" failed: apps Deployment b/web: too few (1)",
+        pod,
+    );
+    for (message, expected) in [
+        (message.clone(), Some(pod)),
+        (format!("{message}, apps StatefulSet b/db: no"), Some(pod)),
+        (
+            with_reason("x (y)", "Failed: quota (1)"),
+            Some("Failed: quota (1)"),
+        ),
+        ("x (pod web-1: cut".to_owned(), Some("pod web-1: cut")),
+        ("x (y) z".to_owned(), None),
+        ("x)".to_owned(), None),
+    ] {
+        assert_eq!(cause_in(&message), expected, "{message}");
+    }
+}

@@ -74,7 +74,7 @@ impl Abort {
         };
         let error = match fleet.batch.error.or(fleet.error) {
             Some((site, failure)) => {
-                let text = crate::text::line(failure.message, MAX_ERROR);
+                let text = crate::text::failure(failure.message, MAX_ERROR);
                 format!(" Site {site}: {}: {text}", failure.reason)
             }
             None => String::new(),

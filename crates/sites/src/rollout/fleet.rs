@@ -136,7 +136,7 @@ impl<'a> Fleet<'a> {
             self.failing.push(FailingSite {
                 name: placed.name.to_string(),
                 reason: failure.reason.to_string(),
-                message: text::line(failure.message, MAX_FAILURE),
+                message: text::failure(failure.message, MAX_FAILURE),
             });
         }
     }

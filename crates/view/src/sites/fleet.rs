@@ -24,7 +24,10 @@ pub struct Fleet {
     pub counts: Counts,
     /// Waves that have begun, by number.
     pub waves: Vec<Wave>,
-    /// States of sites without a wave: those to come, and those that were added after the rollout.
+    /// States of sites that have the version and are in no wave: they had it before the rollout, or
+    /// were added after it.
+    pub already: Counts,
+    /// States of the other sites without a wave: those to come, and those that are leaving.
     pub later: Counts,
     /// The sites, by name.
     pub sites: Vec<SitePicture>,
@@ -128,6 +131,7 @@ impl Fleet {
             fleet.counts.add(site.state, 1);
             match site.wave {
                 Some(number) => waves.entry(number).or_default().add(site.state, 1),
+                None if site.state.is_updated() => fleet.already.add(site.state, 1),
                 None => fleet.later.add(site.state, 1),
             }
         }
@@ -202,10 +206,10 @@ fn facts(observed: &Observed, canary: Option<&Expression>, name: &str) -> Site {
 
 #[cfg(test)]
 mod tests {
-    use baton_apis::conditions::Reason;
+    use baton_apis::{conditions::Reason, constants::LABEL_SITE};
 
     use super::*;
-    use crate::sites::fixtures::{NOW, mid_rollout, observed, ten_thousand};
+    use crate::sites::fixtures::{NOW, SiteRevisionFixture, mid_rollout, observed, ten_thousand};
 
     fn words(counts: &Counts) -> String {
         let parts = counts.iter();
@@ -250,6 +254,25 @@ mod tests {
         let all = ["eu-4", "eu-5", "eu-6", "eu-7", "eu-8", "us-1"];
         assert_eq!(worst(20), all);
         assert_eq!(worst(3), all[..3]);
+    }
+
+    /// After a rollback or a redeployment, most sites have the version from an earlier rollout.
+    #[test]
+    fn sites_that_have_the_version_already_are_counted_apart() {
+        let mut objects = mid_rollout();
+        objects.retain(|it| it["metadata"]["labels"][LABEL_SITE] != "eu-1");
+        let available = |revision: SiteRevisionFixture| {
+            revision
+                .started()
+                .succeeded()
+                .available("True", Reason::Available, "")
+        };
+        let earlier = SiteRevisionFixture::new("eu-1", 1, "1.2.0").rollout(2, 1);
+        objects.push(available(earlier).object());
+        let fleet = Fleet::of(&observed(&objects), NOW);
+        assert_eq!(words(&fleet.already), "1 Updated");
+        assert_eq!(words(&fleet.later), "1 Leaving, 2 ToCome");
+        assert_eq!(fleet.counts.count(SiteState::is_updated), 3);
     }
 
     /// Sites that the status counts, and that have neither a revision nor a record, are to come.

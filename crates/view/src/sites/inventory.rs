@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{
     cluster::{self, Clusters, SiteCluster},
-    revision::{self, SiteRevision},
+    revision::{self, Report, SiteRevision},
     state::runs,
 };
 use crate::lists::{ListRequest, Lists, NoAnswer, Question};
@@ -39,7 +39,8 @@ pub struct SiteLine {
     pub runs: Vec<Running>,
     /// Number of queued revisions, of all deployments.
     pub queue: usize,
-    /// The reason that the first queued revision waits, in the words of the manager.
+    /// The reason that a version failed in the site, or else that the first queued revision waits, in
+    /// the words of the manager.
     pub message: String,
 }
 
@@ -121,9 +122,11 @@ pub fn lines(
 }
 
 fn line(cluster: SiteCluster, chains: Chains) -> SiteLine {
-    let (mut running, mut queue, mut waits) = (Vec::new(), 0, BTreeSet::new());
+    let (mut running, mut queue) = (Vec::new(), 0);
+    let (mut failed, mut waits) = (BTreeSet::new(), BTreeSet::new());
     for ((namespace, deployment), mut chain) in chains {
         chain.sort_by_key(|one| one.number);
+        failed.extend(trouble(&chain));
         let mut queued = chain.iter().filter(|one| one.is_queued());
         let head = queued.next();
         queue += queued.count() + usize::from(head.is_some());
@@ -141,6 +144,15 @@ fn line(cluster: SiteCluster, chains: Chains) -> SiteLine {
         cluster,
         runs: running,
         queue,
-        message: waits.into_iter().next().unwrap_or_default(),
+        message: failed.into_iter().chain(waits).next().unwrap_or_default(),
     }
+}
+
+/// The reason that the newest version that has begun is not available; `None` if it is, or is only
+/// not reported yet.
+fn trouble(chain: &[SiteRevision]) -> Option<String> {
+    let newest = chain.iter().rev().find(|one| one.is_live())?;
+    let Report { reason, message } = newest.report();
+    let is_failing = !newest.is_available() && !reason.is_empty() && !message.is_empty();
+    is_failing.then(|| format!("{}: {reason}: {message}", newest.entry.version))
 }

@@ -45,7 +45,7 @@ pub(crate) fn text(
         let line = format!("`kubectl baton rollback {target}` goes back to the version before");
         let _ = writeln!(text, "{}", output.wrap(&line));
     }
-    if !fleet.waves.is_empty() {
+    if !fleet.waves.is_empty() || fleet.already.total() > 0 {
         text.push('\n');
         text.push_str(&wave_table(fleet).render(output));
     }
@@ -104,8 +104,10 @@ fn wave_table(fleet: &Fleet) -> Table {
         let is_current = Some(span.last) == fleet.current;
         table.row(row(is_current, &numbers(&span), &span.counts));
     }
-    if fleet.later.total() > 0 {
-        table.row(row(false, "later", &fleet.later));
+    for (title, counts) in [("already", &fleet.already), ("later", &fleet.later)] {
+        if counts.total() > 0 {
+            table.row(row(false, title, counts));
+        }
     }
     table
 }
@@ -120,6 +122,7 @@ pub(crate) fn value(observed: &Observed, fleet: &Fleet, verdict: &Verdict) -> Va
         "message": message(verdict),
         "status": observed.deployment.status,
         "waves": fleet.waves,
+        "already": fleet.already,
         "later": fleet.later,
     })
 }

@@ -333,7 +333,7 @@ fn releases_that_a_webhook_changes_are_created_with_growing_delays() {
     assert!(!text.is_permanent());
     assert!(
         text.to_string()
-            .ends_with("the next one is created at 1970-01-01T00:00:10Z"),
+            .ends_with("the next one is created at 1970-01-01T00:00:11Z"),
         "{text}"
     );
     assert_eq!(made, 5);
