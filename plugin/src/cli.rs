@@ -77,6 +77,7 @@ pub(crate) async fn run() -> ExitCode {
         Ok(Exit::Fine) => ExitCode::SUCCESS,
         Ok(Exit::Negative) => ExitCode::from(1),
         Ok(Exit::Refused) => ExitCode::from(3),
+        Ok(Exit::Superseded) => ExitCode::from(4),
         Err(error) if error.is_closed_pipe() => ExitCode::from(CLOSED_PIPE),
         Err(error) => {
             report(&format!("error: {error}"));

@@ -41,6 +41,8 @@ pub(crate) enum Exit {
     Negative,
     /// Code 3, for `diff` and `adopt`: the server or the manager would refuse something.
     Refused,
+    /// Code 4, for `pack --apply --wait`: other content was applied meanwhile.
+    Superseded,
 }
 
 impl Exit {

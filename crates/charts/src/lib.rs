@@ -158,7 +158,13 @@ impl Charts {
             chart: chart.clone(),
             cause: Cause::Repository(error.to_string()),
         })?;
-        resolution::resolve(chart, index.versions(name).as_deref()).map(str::to_owned)
+        let resolved = resolution::resolve(chart, index.versions(name).as_deref());
+        resolved
+            .map(str::to_owned)
+            .map_err(|error| ResolutionError {
+                cause: error.cause.after_failure(self.0.failure(repo_url, name)),
+                ..error
+            })
     }
 
     /// Fetches a chart, and returns the path of its archive. A range of versions is resolved first.
@@ -316,6 +322,12 @@ impl Inner {
         self.repository(address, chart)
             .index(credentials, cached)
             .await
+    }
+
+    /// The failure of the last request for an index.
+    fn failure(&self, repo_url: &str, chart: &str) -> Option<String> {
+        let address = Address::parse(repo_url).ok()?;
+        self.repository(&address, chart).failure()
     }
 
     fn repository(&self, address: &Address, chart: &str) -> Arc<Repository> {

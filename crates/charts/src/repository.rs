@@ -133,6 +133,13 @@ impl Repository {
         Err(Error::NoIndex(why))
     }
 
+    /// The failure of the last request; `None` if it succeeded.
+    pub fn failure(&self) -> Option<String> {
+        let state = self.state.lock();
+        let (_, outcome) = state.attempt.as_ref()?;
+        outcome.clone().err()
+    }
+
     /// Starts a request if one is due. Returns the channel that is closed when the running request
     /// ends; `None` if the caller need not wait, because no request runs, or because the last one
     /// failed and there is an index.

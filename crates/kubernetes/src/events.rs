@@ -20,6 +20,7 @@
 mod filter;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
@@ -45,7 +46,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tower::util::rng::{HasherRng, Rng as _};
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use baton_engine::texts::shorten;
 
@@ -191,6 +192,26 @@ impl Backlog {
     }
 }
 
+/// Prints the object of an event, for the log: `ObjectSet shop/web-1`.
+struct Subject<'a>(&'a ObjectReference);
+
+impl fmt::Display for Subject<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        let ObjectReference {
+            kind,
+            namespace,
+            name,
+            ..
+        } = self.0;
+        write!(f, "{} ", text(kind))?;
+        if let Some(namespace) = namespace {
+            write!(f, "{namespace}/")?;
+        }
+        f.write_str(&text(name))
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
         self.backlog.end();
@@ -221,8 +242,8 @@ impl EventPublisher {
         }
     }
 
-    /// Publishes an event about an object, unless the same event was written a short time ago.
-    /// Returns at once.
+    /// Publishes an event about an object, and writes it to the log, unless the same event was written
+    /// a short time ago. Returns at once.
     ///
     /// `reason` is in `CamelCase`, from a small set.
     pub fn publish(
@@ -267,6 +288,7 @@ impl EventPublisher {
             Admission::Duplicate => return inner.metrics.count(EventOutcome::Duplicate),
             Admission::Spam => return inner.metrics.count(EventOutcome::Spam),
         };
+        info!(object = %Subject(&regarding), reason, note);
         let mut metadata = metadata(&regarding, inner.series.wrapping_add(serial));
         metadata.annotations = (!annotations.is_empty()).then_some(annotations);
         let event = Event {
@@ -662,5 +684,20 @@ mod tests {
             );
             assert!(!made.contains("..") && !made.contains("-."), "{made}");
         }
+    }
+
+    #[test]
+    fn the_log_names_the_object_of_an_event() {
+        let subject = |namespace: Option<&str>| ObjectReference {
+            kind: Some("ObjectSet".to_owned()),
+            namespace: namespace.map(str::to_owned),
+            name: Some("web-1".to_owned()),
+            ..ObjectReference::default()
+        };
+        assert_eq!(
+            Subject(&subject(Some("shop"))).to_string(),
+            "ObjectSet shop/web-1"
+        );
+        assert_eq!(Subject(&subject(None)).to_string(), "ObjectSet web-1");
     }
 }

@@ -29,6 +29,42 @@ pub enum Cause {
     NoSuchVersion,
     /// The repository cannot be used; a message for people.
     Repository(String),
+    /// The last good index lacks the chart or its version, and the repository has failed since.
+    Outdated {
+        /// The missing part.
+        missing: Box<Cause>,
+        /// Failure of the repository, for people.
+        failure: String,
+    },
+}
+
+impl Cause {
+    /// The cause, if the last request to the repository has failed.
+    #[must_use]
+    pub fn after_failure(self, failure: Option<String>) -> Self {
+        match (self, failure) {
+            (missing @ (Self::NoSuchChart | Self::NoSuchVersion), Some(failure)) => {
+                let missing = Box::new(missing);
+                Self::Outdated { missing, failure }
+            }
+            (cause, _) => cause,
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Improper(improper) => improper.fmt(f),
+            Self::NoSuchChart => f.write_str("no chart name found"),
+            Self::NoSuchVersion => f.write_str("no chart version found"),
+            Self::Repository(text) => f.write_str(text),
+            Self::Outdated { missing, failure } => write!(
+                f,
+                "{missing} in the last index, and the repository has failed since: {failure}"
+            ),
+        }
+    }
 }
 
 /// Resolves the version of a chart. `versions` are the versions of the chart in the index of the
@@ -65,18 +101,12 @@ impl fmt::Display for ResolutionError {
         let chart = Coordinates(&self.chart);
         match &self.cause {
             Cause::Improper(improper) => write!(f, "broken shipper chart spec {chart}: {improper}"),
-            Cause::NoSuchChart => failed(f, chart, "no chart name found"),
-            Cause::NoSuchVersion => failed(f, chart, "no chart version found"),
-            Cause::Repository(text) => failed(f, chart, text),
+            cause => write!(f, "failed to resolve chart version {chart}: {cause}"),
         }
     }
 }
 
 impl std::error::Error for ResolutionError {}
-
-fn failed(f: &mut fmt::Formatter<'_>, chart: Coordinates<'_>, cause: &str) -> fmt::Result {
-    write!(f, "failed to resolve chart version {chart}: {cause}")
-}
 
 /// A chart in a message: `[name: "<n>", version: "<v>", repo: "<u>"]`.
 #[derive(Clone, Copy, Debug)]

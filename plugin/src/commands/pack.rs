@@ -120,8 +120,8 @@ Annotations, which are removed from the packed objects:
 /// cluster-scoped or in several namespaces, it is a ClusterObjectDeployment. Content that is too
 /// large for one object is moved to slices (ObjectSlice), which are printed first.
 ///
-/// With --apply --wait the exit code is 0 once the result is rolled out, 1 if it is not, and 2
-/// after an error.
+/// With --apply --wait the exit code is 0 once the result is rolled out, 1 if it is not, 2 after an
+/// error, and 4 if another template was applied to the deployment meanwhile.
 ///
 /// With --site the result is a SiteApplication, whose versions a SiteDeployment rolls out to sites.
 ///

@@ -39,6 +39,20 @@ pub(crate) async fn follow(
     follow_until(cluster, target, timeout, |_| false).await
 }
 
+/// As [`follow_unless_refused`]; a chain that is `superseded` is a failure as well.
+pub(crate) async fn follow_applied(
+    cluster: &Cluster,
+    target: &Target,
+    timeout: Duration,
+    superseded: impl Fn(&Chain) -> bool,
+) -> Result<(Chain, Rollout), Error> {
+    let mut refusals = Refusals::default();
+    follow_until(cluster, target, timeout, |chain| {
+        superseded(chain) || refusals.stand(chain, Timestamp::now())
+    })
+    .await
+}
+
 /// As [`follow`]; a persistent refusal is a failure as well.
 pub(crate) async fn follow_unless_refused(
     cluster: &Cluster,

@@ -102,6 +102,13 @@ async fn a_response_without_an_index_is_refused() {
         for _ in 0..2 {
             assert_eq!(charts.versions(&url, "test-nginx").await.unwrap(), versions);
         }
+        // A newer index may have the version, so the failure is named.
+        let error = charts.resolve(&fixture.chart(">9")).await.unwrap_err();
+        assert!(!error.is_permanent());
+        let text = format!(
+            ": no chart version found in the last index, and the repository has failed since: {text}"
+        );
+        assert!(error.to_string().ends_with(&text), "{error}");
     }
 }
 

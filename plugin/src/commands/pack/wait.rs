@@ -24,7 +24,7 @@ use crate::{
         self,
         rollout::{failure, message, title},
     },
-    wait::chain::follow_unless_refused,
+    wait::chain::follow_applied,
 };
 
 /// The wait after `--apply`.
@@ -88,7 +88,15 @@ impl WaitArgs {
             return Ok(Exit::Fine);
         }
         let (cluster, target) = named(cluster, applied)?;
-        let (chain, rollout) = follow_unless_refused(&cluster, &target, self.timeout).await?;
+        let superseded = |chain: &Chain| is_superseded(chain, applied);
+        let (chain, rollout) = follow_applied(&cluster, &target, self.timeout, superseded).await?;
+        if superseded(&chain) {
+            report(&format!(
+                "error: superseded: {target} has another template now, so this one is not rolled out; \
+                 `kubectl baton wait {target}` waits for the other one"
+            ));
+            return Ok(Exit::Superseded);
+        }
         let message = message(&rollout);
         if rollout.outcome == Outcome::Done {
             global.output().print(&message)?;
@@ -163,6 +171,16 @@ impl WaitArgs {
     }
 }
 
+/// True if the deployment got another template, or was created anew, since it was applied.
+fn is_superseded(chain: &Chain, applied: &Value) -> bool {
+    chain.deployment.as_ref().is_some_and(|deployment| {
+        let now = &deployment.object;
+        ["/metadata/uid", "/spec/template"]
+            .iter()
+            .any(|field| now.pointer(field) != applied.pointer(field))
+    })
+}
+
 /// The revision that has the content of a chain's template.
 fn current(chain: &Chain) -> Before {
     let Some(revision) = chain.current() else {
@@ -201,6 +219,30 @@ mod tests {
 
     use super::*;
     use crate::cluster::lists::from_objects;
+
+    #[test]
+    fn a_deployment_with_another_template_is_superseded() {
+        let deployment = |uid: &str, phase: &str| {
+            json!({
+                "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectDeployment",
+                "metadata": {"name": "web", "namespace": "shop", "uid": uid},
+                "spec": {"selector": {}, "template": {"metadata": {}, "spec": {"phases": [{"name": phase}]}}},
+            })
+        };
+        let applied = deployment("d", "a");
+        for (now, expected) in [
+            (deployment("d", "a"), false),
+            (deployment("d", "b"), true),
+            (deployment("e", "a"), true),
+        ] {
+            let chains = from_objects(vec![now.clone()], Vec::new());
+            assert_eq!(is_superseded(&chains[0], &applied), expected, "{now}");
+        }
+        let mut paused = applied.clone();
+        paused["spec"]["paused"] = true.into();
+        let chains = from_objects(vec![paused], Vec::new());
+        assert!(!is_superseded(&chains[0], &applied));
+    }
 
     #[test]
     fn the_rollout_before_an_apply_is_classified() {
