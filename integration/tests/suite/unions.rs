@@ -56,12 +56,12 @@ fn definition(ns: &TestNamespace) -> Entry {
 
 async fn a_branch_is_left_with_its_defaults(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
-    let definition = definition(&ns);
-    ns.create_elsewhere(&definition).await;
+    let unions = definition(&ns);
+    ns.create_elsewhere(&unions).await;
     ns.eventually("the kind is established", async || {
         let live = ns
             .cluster()
-            .get(&ns.reference(&definition))
+            .get(&ns.reference(&unions))
             .await
             .unwrap_or_default();
         let conditions = live["status"]["conditions"]

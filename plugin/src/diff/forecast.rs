@@ -98,14 +98,14 @@ async fn dry_run_merge(
     object: &Desired,
     mut patch: Value,
 ) -> Result<Value, Error> {
-    let path = cluster.path_of(&object.gvk, &object.key).await?;
+    let url = cluster.path_of(&object.gvk, &object.key).await?;
     owners::encode(&mut patch);
     let write = Write {
         content: MediaType::MergePatch,
         options: "",
         dry_run: true,
     };
-    let mut answer = cluster.write(&path, write, &patch).await?;
+    let mut answer = cluster.write(&url, write, &patch).await?;
     owners::decode(&mut answer);
     Ok(answer)
 }

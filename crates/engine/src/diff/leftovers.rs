@@ -263,8 +263,9 @@ fn shared<'v>(
 fn changed<'v>(wanted: &'v Value, live: &Value) -> Vec<&'v str> {
     let fields = wanted.as_object().into_iter().flatten();
     let changed = fields.filter(|(name, wanted)| match (wanted, live.get(name.as_str())) {
-        (Value::Null, _) | (Value::Object(_), Some(Value::Object(_))) => false,
-        (Value::Array(_), Some(Value::Array(_))) => false,
+        (Value::Null, _)
+        | (Value::Object(_), Some(Value::Object(_)))
+        | (Value::Array(_), Some(Value::Array(_))) => false,
         (wanted, live) => live.is_none_or(|live| !same(wanted, live)),
     });
     changed.map(|(name, _)| name.as_str()).collect()

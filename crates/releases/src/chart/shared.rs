@@ -97,7 +97,7 @@ fn refuse_others(service: &Object, installation: Installation) -> Result<(), Err
 ///
 /// References are `serviceName`, `service.name`, and the `name` in a map with the kind `Service`, or
 /// in one without a kind in `backendRefs` or `services`. These are the forms of Ingress, of the
-/// routes of the Gateway API, of Routes of OpenShift, and of Traefik.
+/// routes of the Gateway API, of Routes of `OpenShift`, and of Traefik.
 fn redirect(value: &mut Value, from: &str, to: &str) -> bool {
     let mut found = false;
     match value {
@@ -117,11 +117,13 @@ fn redirect(value: &mut Value, from: &str, to: &str) -> bool {
                     "serviceName" => replace(Some(value), from, to),
                     "service" => replace(value.get_mut("name"), from, to),
                     "backendRefs" | "services" => {
-                        let items = value.as_array_mut().into_iter().flatten();
-                        let items = items.filter(|item| item.get("kind").is_none());
-                        items.fold(false, |found, item| {
-                            replace(item.get_mut("name"), from, to) || found
-                        })
+                        let mut is_named = false;
+                        for item in value.as_array_mut().into_iter().flatten() {
+                            if item.get("kind").is_none() {
+                                is_named |= replace(item.get_mut("name"), from, to);
+                            }
+                        }
+                        is_named
                     }
                     _ => false,
                 };

@@ -474,7 +474,7 @@ fn objects_are_installed_in_the_order_of_their_kinds() {
     assert!(found.eq(expected));
 }
 
-/// The objects of `helm create web`, with an Ingress, an autoscaler and an HTTPRoute.
+/// The objects of `helm create web`, with an Ingress, an autoscaler and an `HTTPRoute`.
 fn stock(release: &str) -> Vec<Value> {
     let labels = json!({"app.kubernetes.io/name": "web", "app.kubernetes.io/instance": release});
     let name = format!("{release}-web");
