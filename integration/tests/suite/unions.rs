@@ -54,9 +54,9 @@ fn definition(ns: &TestNamespace) -> Entry {
     )
 }
 
-async fn a_branch_is_left_with_its_defaults(scope: Scope) {
-    let ns = TestNamespace::new(scope).await;
-    let unions = definition(&ns);
+/// Creates the definition of the kind, and waits until it is served.
+async fn define(ns: &TestNamespace) {
+    let unions = definition(ns);
     ns.create_elsewhere(&unions).await;
     ns.eventually("the kind is established", async || {
         let live = ns
@@ -73,6 +73,33 @@ async fn a_branch_is_left_with_its_defaults(scope: Scope) {
             .any(|it| it["type"] == "Established" && it["status"] == "True")
     })
     .await;
+}
+
+/// `diff` forecasts the changes of a deployment.
+fn forecast_shows_the_branches(ns: &TestNamespace, given: &Value) {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("given.yaml");
+    fs::write(&path, given.to_string()).unwrap();
+    let forecast = ns.plugin(&["diff", "-f", path.to_str().unwrap()]);
+    assert_eq!(forecast.code, 1, "{forecast:?}");
+    for text in [
+        "-    rollingUpdate:",
+        "+    type: Recreate",
+        "+    type: OnDelete",
+        "+    remote:",
+        "-    local:",
+    ] {
+        assert!(
+            forecast.stdout.contains(text),
+            "{text} is not in:\n{}",
+            forecast.stdout
+        );
+    }
+}
+
+async fn a_branch_is_left_with_its_defaults(scope: Scope) {
+    let ns = TestNamespace::new(scope).await;
+    define(&ns).await;
     let version = format!("{}.example.com/v1", ns.name());
     let volumes = "/spec/template/spec/volumes";
     let deployment = workload("Deployment", "web").with("/spec/replicas", 0);
@@ -125,27 +152,10 @@ async fn a_branch_is_left_with_its_defaults(scope: Scope) {
     };
     let created = uids(read().await);
 
-    let dir = TempDir::new().unwrap();
-    let path = dir.path().join("given.yaml");
     let given = ns
         .deployment("web")
         .content(ns.content().phase("a", after.clone()));
-    fs::write(&path, given.manifest().to_string()).unwrap();
-    let forecast = ns.plugin(&["diff", "-f", path.to_str().unwrap()]);
-    assert_eq!(forecast.code, 1, "{forecast:?}");
-    for text in [
-        "-    rollingUpdate:",
-        "+    type: Recreate",
-        "+    type: OnDelete",
-        "+    remote:",
-        "-    local:",
-    ] {
-        assert!(
-            forecast.stdout.contains(text),
-            "{text} is not in:\n{}",
-            forecast.stdout
-        );
-    }
+    forecast_shows_the_branches(&ns, &given.manifest());
 
     web.edit(ns.content().phase("a", after)).await;
     web.concluded_as(2).await;
