@@ -202,11 +202,8 @@ async fn owners_of_all_kinds(scope: Scope) -> (TestNamespace, String) {
         .phase("a", [own.clone()])
         .reaching(&[Is("Succeeded", "True")])
         .await;
-    ns.reaches(
-        "v1",
-        &[Is("InTransition", "True"), Is("Available", "False")],
-    )
-    .await;
+    ns.reaches("v1", &[Because("Available", "False", "CollisionDetected")])
+        .await;
     let kind = match scope {
         Scope::Namespaced => "os",
         Scope::Cluster => "cos",

@@ -53,7 +53,7 @@ fn of_an_unknown_kind() -> Entry {
 }
 
 /// A refused version stops nothing and blocks no successor. This applies to a version that stops
-/// its predecessor, and to a version that has begun but has written nothing.
+/// its predecessor, and to a version that has begun and has written the objects of other kinds.
 #[tokio::test]
 async fn a_refused_version_stops_nothing_and_can_be_replaced() {
     let ns = namespace().await;
@@ -75,13 +75,14 @@ async fn a_refused_version_stops_nothing_and_can_be_replaced() {
 
     create_revision(&ns, &joined, 3, false, vec![of_an_unknown_kind()]).await;
     ns.reaches("v3", &[REFUSED, STARTED]).await;
+    pods_are(&ns, &joined, (1, 1), false).await;
 
     create_revision(&ns, &joined, 4, true, vec![]).await;
     ns.reaches("v4", &[STOPPING]).await;
+    pods_are(&ns, &joined, (0, 2), false).await;
+    pods_are(&ns, &joined, (1, 0), true).await;
     ns.reaches("v3", &[REFUSED, Is("baton.run/Stopped", "True")])
         .await;
-    pods_are(&ns, &joined, (0, 1), false).await;
-    pods_are(&ns, &joined, (1, 0), true).await;
     ns.reaches("v4", &[AVAILABLE, STARTED]).await;
     assert_eq!(image(&ns, &joined).await, "web:4");
     for name in ["v4", "v3", "v2", "v1"] {

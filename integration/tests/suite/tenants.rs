@@ -170,10 +170,15 @@ async fn values_that_the_account_may_not_read_are_not_reported() {
     }] } });
     let like = ns.reference(&service());
     ns.cluster().merge_status(&like, &status).await.unwrap();
-    for (name, lifecycle) in [("active", "Active"), ("paused", "Paused")] {
+    // The paused revision may take the object over, so it is no collision once it can be read.
+    for (name, lifecycle, collision) in [
+        ("active", "Active", "Prevent"),
+        ("paused", "Paused", "None"),
+    ] {
+        let mapped = service().map("Ready", "demo.example/Ready");
         let set = ns
             .set(name)
-            .phase("a", [service().map("Ready", "demo.example/Ready")])
+            .phase("a", [mapped.collision(collision)])
             .probe(condition_probe("", "Service", "Ready"))
             .lifecycle(lifecycle)
             .spec("serviceAccountName", DEPLOYER)
