@@ -214,7 +214,7 @@ async fn a_deployment_has_its_share_of_pods() {
     })
     .await;
     settles(&ns, &target).await;
-    assert!(is_ready(&ns.live(&target).await));
+    becomes_ready(&ns, &target).await;
     for (percent, pods) in [(100, 10), (1, 1), (0, 0)] {
         let spec = json!({ "clusters": [
             { "name": joined.name(), "percent": percent, "totalReplicaCount": 10 },
