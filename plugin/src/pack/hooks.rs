@@ -6,10 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use baton_releases::chart::hooks;
+use baton_releases::chart::hooks::{self, HOOK};
 pub(crate) use baton_releases::chart::hooks::{Hook, Moment};
 
-const HOOK: &str = "helm.sh/hook";
 const DELETE_POLICY: &str = "helm.sh/hook-delete-policy";
 /// The only deletion policy without a note: a revision never deletes an object because of its
 /// outcome.

@@ -3,7 +3,8 @@
 //! Only hooks of an installation or an upgrade have a place in a revision or a Release. Tests, and
 //! hooks of a deletion or a rollback, are left out.
 
-const HOOK: &str = "helm.sh/hook";
+/// Annotation of Helm that makes an object a hook: the moments, separated by commas.
+pub const HOOK: &str = "helm.sh/hook";
 const WEIGHT: &str = "helm.sh/hook-weight";
 
 /// A hook of an installation or an upgrade.

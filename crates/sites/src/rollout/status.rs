@@ -40,13 +40,7 @@ pub(super) fn report(
     abort: Option<&Abort>,
 ) -> SiteDeploymentStatus {
     let course = situation.rollout;
-    let mut conditions = Report {
-        list: Conditions::new(
-            &observed.status.conditions,
-            observed.generation,
-            observed.now,
-        ),
-    };
+    let mut conditions = Report::after(observed.status, observed.generation, observed.now);
     conditions.progressing(observed, situation, step, abort);
     conditions.available(situation.fleet);
     conditions.aborted(abort);
@@ -88,15 +82,9 @@ pub fn undecided(
     now: Timestamp,
     why: &str,
 ) -> SiteDeploymentStatus {
-    let mut report = Report {
-        list: Conditions::new(&previous.conditions, generation, now),
-    };
+    let mut report = Report::after(previous, generation, now);
     report.set(PROGRESSING, "Unknown", Reason::ListFailed, why);
-    readiness::set_of_rollout(&mut report.list);
-    SiteDeploymentStatus {
-        conditions: report.list.into_list(),
-        ..previous.clone()
-    }
+    report.into_status(previous)
 }
 
 impl Plan {
@@ -117,9 +105,7 @@ pub fn failed(
     now: Timestamp,
     why: &str,
 ) -> SiteDeploymentStatus {
-    let mut report = Report {
-        list: Conditions::new(&previous.conditions, generation, now),
-    };
+    let mut report = Report::after(previous, generation, now);
     // A rollout that was aborted or waits for a user reports that instead.
     let reports_other = report.list.get(PROGRESSING).is_some_and(|it| {
         it.reason == Reason::Paused || (it.status == "False" && it.reason != Reason::Complete)
@@ -128,11 +114,7 @@ pub fn failed(
         return previous.clone();
     }
     report.set(PROGRESSING, "True", Reason::RevisionRefused, why);
-    readiness::set_of_rollout(&mut report.list);
-    SiteDeploymentStatus {
-        conditions: report.list.into_list(),
-        ..previous.clone()
-    }
+    report.into_status(previous)
 }
 
 /// The current batch. Its sites are listed when all of them were observed.
@@ -187,6 +169,21 @@ struct Report {
 }
 
 impl Report {
+    fn after(previous: &SiteDeploymentStatus, generation: i64, now: Timestamp) -> Self {
+        Self {
+            list: Conditions::new(&previous.conditions, generation, now),
+        }
+    }
+
+    /// The previous status with these conditions.
+    fn into_status(mut self, previous: &SiteDeploymentStatus) -> SiteDeploymentStatus {
+        readiness::set_of_rollout(&mut self.list);
+        SiteDeploymentStatus {
+            conditions: self.list.into_list(),
+            ..previous.clone()
+        }
+    }
+
     fn set(&mut self, type_: &str, status: &str, reason: Reason, message: &str) {
         self.list
             .set(type_, status, reason, &text::line(message, MAX_MESSAGE));
