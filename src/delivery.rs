@@ -11,6 +11,7 @@ pub(crate) mod executor;
 mod failing;
 pub(crate) mod gate;
 pub(crate) mod heirs;
+pub(crate) mod lost_hubs;
 mod objects;
 pub(crate) mod observed;
 pub(crate) mod owners;

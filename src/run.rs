@@ -24,7 +24,8 @@ use baton_fleet::{
     inventory::{ClusterSecrets, Inventory},
 };
 use baton_kubernetes::{
-    client::{check_server, instrumented_client},
+    client::{ServerError, check_server, instrumented_client},
+    error::request_failure,
     events::EventPublisher,
     fence::Fence,
     target::Target,
@@ -41,12 +42,14 @@ use baton_records::{
 use baton_runtime::{clock::Clock, controller::Controllers, metrics::Metrics, server::Readiness};
 use baton_terminal::kubeconfig::load_client_config;
 use baton_typed::stores::Stores;
+use http::Uri;
+use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
 use tokio::{
     sync::{Notify, mpsc},
     task::JoinSet,
 };
-use tracing::info;
+use tracing::{info, warn};
 
 use self::{
     process::{Stop, lead, lease_params, start_endpoints, start_lease_thread},
@@ -89,6 +92,9 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
 
     let params = lease_params(&args.process);
     let observed = Arc::new(Observed::default());
+    if let Some(hub) = hub_uid(&client, &url).await? {
+        let _ = observed.hub.set(hub);
+    }
     let (events, child_events) = mpsc::unbounded_channel();
     let children = observed.watcher(events);
     let (linked, links) = mpsc::unbounded_channel();
@@ -165,6 +171,24 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
     .await;
     events.shutdown().await;
     end
+}
+
+/// UID of this cluster, by which the owners of objects in other clusters name their hub: that of the
+/// namespace `kube-system`. `None` without the right to read it.
+async fn hub_uid(client: &Client, url: &Uri) -> Result<Option<String>, Error> {
+    let namespaces = kube::Api::<Namespace>::all(client.clone());
+    match namespaces.get_metadata("kube-system").await {
+        Ok(namespace) => Ok(namespace.metadata.uid),
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {
+            let error = &status.message;
+            warn!(%error, "the UID of this cluster is not known; owners in other clusters do not name it");
+            Ok(None)
+        }
+        Err(error) => Err(Error::Server(ServerError::Other {
+            url: url.clone(),
+            cause: request_failure(&error),
+        })),
+    }
 }
 
 /// The controllers of kinds that are stored as records.

@@ -73,6 +73,10 @@ pub const DELETION_KEEP: &str = "keep";
 /// Annotation on one of Baton's custom resource definitions: with the value `true`, the admission
 /// policy `baton-definitions` admits its deletion.
 pub const ANNOTATION_ALLOW_DELETION: &str = "baton.run/allow-deletion";
+/// Annotation on a deployment, an Application or a revision: hubs that do not exist any more, by the
+/// UIDs of their namespaces `kube-system`, and owners of such hubs, by their UIDs. Objects in other
+/// clusters are taken over from them. An addition to Package Operator.
+pub const ANNOTATION_LOST_HUBS: &str = "baton.run/lost-hubs";
 /// Annotation on an event: the objects that were repaired, with the fields and the clients that had
 /// changed them, as JSON. An addition to Package Operator.
 pub const ANNOTATION_REPAIRS: &str = "baton.run/repairs";

@@ -189,6 +189,7 @@ impl World {
             name,
             uid,
             is_remote: false,
+            hub: String::new(),
         }
     }
 
@@ -263,6 +264,7 @@ impl World {
     pub fn owner(&self, actor: usize) -> Identity {
         Identity {
             is_remote: self.is_remote,
+            hub: String::new(),
             ..Self::identity(actor)
         }
     }

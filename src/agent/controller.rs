@@ -10,7 +10,7 @@ use baton_apis::{
     conditions::{ARCHIVED, Reason},
     constants::LABEL_CHAIN,
 };
-use baton_engine::{conditions::Requeue, revision::Delivery};
+use baton_engine::{conditions::Requeue, owners::lost_hubs, revision::Delivery};
 use baton_fleet::mirror::{self, Origin};
 use baton_kubernetes::account::Account;
 use baton_records::phase::{PhaseKey, PhaseRecord};
@@ -110,6 +110,8 @@ impl Controller for AgentPhases {
             delivery: Delivery::Remote,
             reach: origin.reach().clone(),
             force_adoption: false,
+            hub: origin.hub(),
+            lost_hubs: lost_hubs(origin.lost_hubs()),
             ended_before: origin.ended(),
             failures,
             site,

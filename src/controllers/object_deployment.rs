@@ -10,9 +10,9 @@ use baton_apis::{
     LifecycleState, ObjectDeploymentStatus,
     conditions::{EventReason, PROGRESSING, Reason},
     constants::{
-        ANNOTATION_CHANGE_CAUSE, ANNOTATION_HASH, ANNOTATION_LAST_APPLIED, ANNOTATION_PREFLIGHT,
-        ANNOTATION_TEMPLATE_METADATA, API_VERSION, FINALIZER_CACHED, FINALIZER_METRICS,
-        LABEL_OBJECT_DEPLOYMENT,
+        ANNOTATION_CHANGE_CAUSE, ANNOTATION_HASH, ANNOTATION_LAST_APPLIED, ANNOTATION_LOST_HUBS,
+        ANNOTATION_PREFLIGHT, ANNOTATION_TEMPLATE_METADATA, API_VERSION, FINALIZER_CACHED,
+        FINALIZER_METRICS, LABEL_OBJECT_DEPLOYMENT,
     },
 };
 use baton_engine::{
@@ -207,21 +207,27 @@ impl ObjectDeployments {
         record: &RevisionRecord,
     ) -> Result<RevisionRecord, ApiError> {
         let digest = metadata_digest(template);
-        let mut annotations = BTreeMap::from([(ANNOTATION_TEMPLATE_METADATA, digest.clone())]);
+        let mut annotations = BTreeMap::from([(ANNOTATION_TEMPLATE_METADATA, Some(&*digest))]);
         let cause = deployment.annotations.get(ANNOTATION_CHANGE_CAUSE);
-        annotations.extend(cause.map(|cause| (ANNOTATION_CHANGE_CAUSE, cause.clone())));
+        annotations.extend(cause.map(|cause| (ANNOTATION_CHANGE_CAUSE, Some(&**cause))));
         let preflight = deployment.annotations.get(ANNOTATION_PREFLIGHT);
         let preflight =
             preflight::wanted(preflight.map(String::as_str), record.preflight.as_deref());
-        annotations.extend(preflight.map(|value| (ANNOTATION_PREFLIGHT, value.to_owned())));
+        annotations.extend(preflight.map(|value| (ANNOTATION_PREFLIGHT, Some(value))));
+        let lost_hubs = deployment.annotations.get(ANNOTATION_LOST_HUBS);
+        let lost_hubs = lost_hubs.map(String::as_str);
+        if lost_hubs != record.lost_hubs.as_deref() {
+            annotations.insert(ANNOTATION_LOST_HUBS, lost_hubs);
+        }
         let mut updated = self.shared.api.annotate(record, &annotations).await?;
-        updated.notes.digest = Some(digest);
+        updated.lost_hubs = lost_hubs.map(Into::into);
         if let Some(cause) = cause {
             updated.notes.change_cause = Some(cause.clone());
         }
         if let Some(value) = preflight {
             updated.preflight = Some(value.into());
         }
+        updated.notes.digest = Some(digest);
         updated.notes.labels.clear();
         Ok(updated)
     }

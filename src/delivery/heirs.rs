@@ -123,6 +123,7 @@ pub(crate) fn as_revision(record: &RevisionRecord) -> Revision {
             name: record.key.name.to_string(),
             uid: record.uid.to_string(),
             is_remote: false,
+            hub: String::new(),
         },
         number: record.number.unwrap_or(0),
         ..Revision::default()
@@ -139,6 +140,7 @@ fn phase_heir(phase: &PhaseRecord, delivery: Delivery) -> Result<Heir, ReadError
             name: phase.key.name.to_string(),
             uid: phase.uid.to_string(),
             is_remote: delivery == Delivery::Remote,
+            hub: String::new(),
         },
         number: spec.revision,
         delivery,

@@ -3,10 +3,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
-use baton_apis::{ControlledObjectReference, ObjectSetSpec, ObjectSetTemplatePhase};
+use baton_apis::{
+    ControlledObjectReference, ObjectSetSpec, ObjectSetTemplatePhase,
+    constants::ANNOTATION_LOST_HUBS,
+};
 use baton_fleet::{assignments::AssignmentChange, mirror::Origin};
 use baton_kubernetes::target::{TargetEvent, Watcher};
 use baton_records::{
@@ -48,6 +51,8 @@ pub(crate) struct Observed {
     pub site_terms: SiteTerms,
     /// Uids of revisions and phase objects to which objects were handed back.
     pub handed_back: Source<BTreeSet<String>>,
+    /// UID of this cluster, the hub, if it could be read.
+    pub hub: OnceLock<String>,
 }
 
 /// The revisions of a chain that have to react to a finished pass; often none.
@@ -206,11 +211,31 @@ impl Observed {
         self.open_siblings(&old.key, previous).collect()
     }
 
+    /// UID of this cluster, the hub: that of its namespace `kube-system`. Empty if it is not known.
+    pub(crate) fn hub(&self) -> &str {
+        self.hub.get().map_or("", String::as_str)
+    }
+
     /// The phase of a mirror, if it exists.
     pub(crate) fn origin(&self, mirror: &PhaseRecord) -> Option<Arc<PhaseRecord>> {
         let origin = Origin::read(mirror).ok()?;
         let phase = self.phases.get(&origin.key())?;
         (*phase.uid == *origin.uid()).then_some(phase)
+    }
+}
+
+/// The annotation about hubs that do not exist any more: that of the revision of a phase, or that
+/// of a phase without a revision.
+pub(crate) fn lost_hubs<'a>(
+    phase: &'a PhaseRecord,
+    set: Option<&'a RevisionRecord>,
+) -> Option<&'a str> {
+    match set {
+        Some(set) => set.lost_hubs.as_deref(),
+        None => phase
+            .annotations
+            .get(ANNOTATION_LOST_HUBS)
+            .map(String::as_str),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Rolls out and tears down the objects of a delegated phase, in the manager and in an agent.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use baton_apis::{
     EndedObject, LifecycleState, ObjectSetPhaseSpec, ObjectSetPhaseStatus, ObjectSetTemplatePhase,
@@ -67,6 +67,10 @@ pub(crate) struct PhasePass<'a> {
     pub reach: Reach,
     /// True if collision protection is off.
     pub force_adoption: bool,
+    /// UID of the hub of the phase; empty if it is not known.
+    pub hub: &'a str,
+    /// UIDs of hubs that do not exist any more, and of their owners.
+    pub lost_hubs: BTreeSet<String>,
     /// Its objects that had ended before it was delegated, if another process knows them.
     pub ended_before: &'a [EndedObject],
     /// Number of failed passes over the phase in a row before this one.
@@ -334,6 +338,9 @@ impl PhasePass<'_> {
         let old = record.status()?;
         revision.written = reported_writes(&old.conditions, &old.controller_of, &old.ended);
         revision.heirs = self.heirs().await?;
+        for heir in &mut revision.heirs {
+            self.hub.clone_into(&mut heir.identity.hub);
+        }
         if let Some(set) = self.set() {
             let (api, class) = (&self.shared.api, record.class());
             let newer_wants = newer_wants(self.observed, api, &set, class, &phases);
@@ -418,11 +425,13 @@ impl PhasePass<'_> {
                 name: record.key.name.to_string(),
                 uid: record.uid.to_string(),
                 is_remote: self.delivery == Delivery::Remote,
+                hub: self.hub.to_owned(),
             },
             number: spec.revision,
             generation: record.generation,
             lifecycle: LifecycleState::of_phase(spec.paused),
             force_adoption: self.force_adoption,
+            lost_hubs: self.lost_hubs.clone(),
             is_abandoned: record.is_abandoned(),
             delivery: self.delivery,
             reach: self.reach.clone(),

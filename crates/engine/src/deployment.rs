@@ -50,6 +50,8 @@ pub struct Deployment {
     pub change_cause: Option<String>,
     /// Extent of the preflight checks of a revision, as its author wrote it.
     pub preflight: Option<String>,
+    /// UIDs of the hubs that its author has declared lost.
+    pub lost_hubs: Option<String>,
     /// True if the template has any phase; a deployment may be created empty first.
     pub has_phases: bool,
     /// The last reported status.
@@ -83,6 +85,8 @@ pub struct DeploymentRevision {
     pub change_cause: Option<String>,
     /// Extent of the preflight checks of the revision.
     pub preflight: Option<String>,
+    /// UIDs of the hubs that are declared lost for the revision.
+    pub lost_hubs: Option<String>,
     /// The status that its controller reported.
     pub status: ObjectSetStatus,
 }
@@ -268,6 +272,7 @@ impl Snapshot<'_> {
         let preflight = current.preflight.as_deref();
         let agrees = |wanted: Option<&str>, current| wanted.is_none() || wanted == current;
         let in_step = current.digest.is_some()
+            && own.lost_hubs == current.lost_hubs
             && agrees(own.change_cause.as_deref(), current.change_cause.as_deref())
             && agrees(
                 preflight::wanted(own.preflight.as_deref(), preflight),

@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::{
     ObjectKey,
     object::{controller, is_controller, is_of_own_group, owner_references, revision_number, text},
+    owners,
     revision::{Delivery, Desired, Revision},
 };
 
@@ -103,6 +104,8 @@ pub enum Situation {
     Unrelated(Sibling),
     /// The controller is no sibling.
     Foreign,
+    /// All owners belong to hubs that a user has declared lost.
+    Lost,
     /// The object has no controller, because the revision that wrote it last is gone.
     ///
     /// This revision or a previous one is still among its owners. Foreground deletion can have this
@@ -146,6 +149,9 @@ pub fn classify(revision: &Revision, siblings: &dyn Siblings, live: &Value) -> S
     if revision.identity.controls(live) {
         return Situation::Ours;
     }
+    if are_owners_lost(revision, siblings, live) {
+        return Situation::Lost;
+    }
     let mut controllers = owner_references(live).iter().filter(|r| is_controller(r));
     let Some(reference) = controllers.next() else {
         return if is_abandoned(revision, siblings, live) {
@@ -170,6 +176,19 @@ pub fn classify(revision: &Revision, siblings: &dyn Siblings, live: &Value) -> S
         Some(sibling) if sibling.relation == Relation::Previous => Situation::Previous(sibling),
         Some(sibling) => Situation::Unrelated(sibling),
     }
+}
+
+/// True if an object has owners, and all of them belong to hubs that a user has declared lost. An
+/// existing revision is not lost, whatever its entry says.
+fn are_owners_lost(revision: &Revision, siblings: &dyn Siblings, live: &Value) -> bool {
+    let (lost, hub) = (&revision.lost_hubs, revision.identity.hub.as_str());
+    let owners = owner_references(live);
+    let mut each = owners.iter();
+    !lost.is_empty()
+        && !owners.is_empty()
+        && each.all(|owner| {
+            owners::is_lost(owner, lost, hub) && siblings.sibling(text(owner, "uid")).is_none()
+        })
 }
 
 /// True if the sibling that controls an object is in the chain of the revision.
@@ -253,7 +272,7 @@ pub fn decide_adoption(
         | (Situation::Unrelated(sibling), CollisionProtection::None) => {
             Adoption::Adopt(Some(sibling.name.clone()))
         }
-        (Situation::Abandoned, _)
+        (Situation::Abandoned | Situation::Lost, _)
         | (Situation::Foreign | Situation::Unowned, CollisionProtection::None)
         | (Situation::Unowned, CollisionProtection::IfNoController) => Adoption::Adopt(None),
         (Situation::Unrelated(_) | Situation::Foreign | Situation::Unowned, _) => {
@@ -283,7 +302,15 @@ fn is_own_package(desired: &Desired) -> bool {
 
 /// The message of a collision. It begins with the namespace in the manifest, and names the object's
 /// namespace after that. If a revision controls the live object, its name is at the end.
-pub fn collision_message(desired: &Desired, refusal: Refusal, live: &Value) -> String {
+///
+/// If the owner is in another cluster, and its entry names another hub than that of the revision,
+/// this hub is at the end. If the entry names none, the UID of the owner is there.
+pub fn collision_message(
+    revision: &Revision,
+    desired: &Desired,
+    refusal: Refusal,
+    live: &Value,
+) -> String {
     let (key, written) = (&desired.key, &desired.written_namespace);
     let object = format!("{} {}/{}", desired.gvk, key.namespace, key.name);
     let why = match refusal {
@@ -293,9 +320,15 @@ pub fn collision_message(desired: &Desired, refusal: Refusal, live: &Value) -> S
     };
     let by = controlling_revision(live).map_or_else(String::new, |owner| {
         let (kind, name) = (text(owner, "kind"), text(owner, "name"));
-        match text(owner, "namespace") {
+        let by = match text(owner, "namespace") {
             "" => format!(", controlled by {kind} {name}"),
             namespace => format!(", controlled by {kind} {namespace}/{name}"),
+        };
+        let hub = text(owner, "hub");
+        match () {
+            () if !owners::is_remote(owner) || hub == revision.identity.hub => by,
+            () if hub.is_empty() => format!("{by} with uid {}", text(owner, "uid")),
+            () => format!("{by} of hub {hub}"),
         }
     });
     format!(

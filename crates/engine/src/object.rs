@@ -22,13 +22,15 @@ pub struct Identity {
     pub uid: String,
     /// True if the objects of the revision are in another cluster than the revision.
     pub is_remote: bool,
+    /// UID of the hub of the revision, for owners in other clusters; empty if it is not known.
+    pub hub: String,
 }
 
 impl Identity {
     /// The controller reference on objects that this revision owns.
     pub fn controller_reference(&self) -> Value {
         if self.is_remote {
-            return json!({
+            let mut reference = json!({
                 "apiVersion": API_VERSION,
                 "kind": self.kind,
                 "name": self.name,
@@ -36,6 +38,10 @@ impl Identity {
                 "uid": self.uid,
                 "controller": true,
             });
+            if !self.hub.is_empty() {
+                reference["hub"] = self.hub.as_str().into();
+            }
+            return reference;
         }
         json!({
             "apiVersion": API_VERSION,

@@ -338,7 +338,7 @@ impl<'a> ObjectPass<'a> {
         match decide_adoption(self.revision, self.desired, &situation, live) {
             Adoption::Leave(_) => NextAction::Nothing,
             Adoption::Refuse(refusal) => {
-                let text = collision_message(self.desired, refusal, live);
+                let text = collision_message(self.revision, self.desired, refusal, live);
                 NextAction::Blocked(Problem::Collision, text)
             }
             _ if is_paused && self.revision.delivery == Delivery::InProcess => NextAction::Nothing,

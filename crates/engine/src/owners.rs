@@ -7,6 +7,8 @@
 //! annotation. An entry of the annotation has the field `namespace`, which an owner reference of
 //! the API never has.
 
+use std::collections::BTreeSet;
+
 use baton_apis::constants::ANNOTATION_OWNERS;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -26,11 +28,30 @@ struct Entry<'a> {
     uid: &'a str,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     controller: bool,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    hub: &'a str,
 }
 
 /// True if an owner reference is an entry of the annotation.
 pub fn is_remote(reference: &Value) -> bool {
     reference.get("namespace").is_some()
+}
+
+/// The UIDs in the value of the annotation `baton.run/lost-hubs`, which commas or blanks separate.
+pub fn lost_hubs(annotation: &str) -> BTreeSet<String> {
+    let uids = annotation.split(|c: char| c == ',' || c.is_whitespace());
+    let uids = uids.filter(|uid| !uid.is_empty());
+    uids.map(str::to_owned).collect()
+}
+
+/// True if an owner reference is an entry of the annotation that belongs to a lost hub.
+///
+/// `lost` has the UIDs of hubs, and of owners. An entry of the hub with the UID `own` is never lost.
+pub(crate) fn is_lost(reference: &Value, lost: &BTreeSet<String>, own: &str) -> bool {
+    let is_named = |field| lost.contains(text(reference, field));
+    let hub = text(reference, "hub");
+    let is_own = !own.is_empty() && hub == own;
+    is_remote(reference) && !is_own && (is_named("hub") || is_named("uid"))
 }
 
 /// The owners in the text of the annotation; malformed entries are left out.
@@ -55,6 +76,7 @@ fn render<'a>(references: impl Iterator<Item = &'a Value>) -> String {
             namespace: text(reference, "namespace"),
             uid: text(reference, "uid"),
             controller: is_controller(reference),
+            hub: text(reference, "hub"),
         });
     serde_json::to_string(&entries.collect::<Vec<_>>()).unwrap_or_default()
 }
@@ -223,6 +245,38 @@ mod tests {
             live["metadata"]["ownerReferences"],
             json!([owner("a", true)])
         );
+    }
+
+    #[test]
+    fn an_entry_keeps_the_hub_of_its_owner() {
+        let mut of_hub = owner("a", true);
+        of_hub["hub"] = "h".into();
+        let body = json!({"metadata": {
+            "annotations": {"k": "v"}, "ownerReferences": [of_hub, owner("b", false)],
+        }});
+        let mut written = body.clone();
+        encode(&mut written);
+        let text = written["metadata"]["annotations"][ANNOTATION_OWNERS].as_str();
+        assert!(
+            text.unwrap()
+                .contains(r#""uid":"a","controller":true,"hub":"h"},"#)
+        );
+        decode(&mut written);
+        assert_eq!(written, body);
+    }
+
+    #[test]
+    fn the_uids_of_lost_hubs_are_separated_by_commas_or_blanks() {
+        for (text, expected) in [
+            ("", &[][..]),
+            (" , ", &[]),
+            ("a", &["a"]),
+            ("b,a", &["a", "b"]),
+            ("a, b\n c", &["a", "b", "c"]),
+        ] {
+            let uids: Vec<_> = lost_hubs(text).into_iter().collect();
+            assert_eq!(uids, expected, "{text:?}");
+        }
     }
 
     #[test]

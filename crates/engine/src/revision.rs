@@ -58,6 +58,9 @@ pub struct Revision {
     pub instance: Option<String>,
     /// True if collision protection is off for the whole manager.
     pub force_adoption: bool,
+    /// UIDs of the hubs that a user has declared lost, and of owners of such hubs. Objects in other
+    /// clusters are taken over from them.
+    pub lost_hubs: BTreeSet<String>,
     /// True if objects that the server refuses to release are left behind.
     pub is_abandoned: bool,
     /// Way of delivery of the objects.

@@ -75,6 +75,12 @@ pub struct Origin {
     /// Objects of the phase that had ended before the mirror was made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     ended: Vec<EndedObject>,
+    /// UID of the hub, as it was known when the mirror was made.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    hub: String,
+    /// The annotation about hubs that do not exist any more.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    lost_hubs: String,
 }
 
 /// The position of a phase in the queue of a site.
@@ -256,7 +262,29 @@ impl Origin {
             heirs: Vec::new(),
             site: None,
             ended: Vec::new(),
+            hub: String::new(),
+            lost_hubs: String::new(),
         }
+    }
+
+    /// Sets the UID of the hub, and the annotation about hubs that do not exist any more.
+    #[must_use]
+    pub fn in_hub(mut self, hub: &str, lost_hubs: Option<&str>) -> Self {
+        hub.clone_into(&mut self.hub);
+        lost_hubs
+            .unwrap_or_default()
+            .clone_into(&mut self.lost_hubs);
+        self
+    }
+
+    /// UID of the hub; empty if it was not known when the mirror was made.
+    pub fn hub(&self) -> &str {
+        &self.hub
+    }
+
+    /// The annotation about hubs that do not exist any more; empty if there is none.
+    pub fn lost_hubs(&self) -> &str {
+        &self.lost_hubs
     }
 
     /// Sets the objects of the phase that had ended before the mirror was made.

@@ -14,10 +14,11 @@ use baton_apis::{
     RemotePhaseReference,
     conditions::{ARCHIVED, AVAILABLE, Reason, SUCCEEDED},
     constants::{
-        ANNOTATION_ABANDON, ANNOTATION_CHANGE_CAUSE, ANNOTATION_HASH, ANNOTATION_ON_DELETION,
-        ANNOTATION_PACKAGE_SOURCE_IMAGE, ANNOTATION_PAUSED_BY_PARENT, ANNOTATION_PREFLIGHT,
-        ANNOTATION_SITE, ANNOTATION_TEMPLATE_METADATA, LABEL_CHAIN, LABEL_INSTANCE,
-        LABEL_OBJECT_DEPLOYMENT, LABEL_PACKAGE, ON_DELETION_HAND_BACK, shipper::LABEL_RELEASE,
+        ANNOTATION_ABANDON, ANNOTATION_CHANGE_CAUSE, ANNOTATION_HASH, ANNOTATION_LOST_HUBS,
+        ANNOTATION_ON_DELETION, ANNOTATION_PACKAGE_SOURCE_IMAGE, ANNOTATION_PAUSED_BY_PARENT,
+        ANNOTATION_PREFLIGHT, ANNOTATION_SITE, ANNOTATION_TEMPLATE_METADATA, LABEL_CHAIN,
+        LABEL_INSTANCE, LABEL_OBJECT_DEPLOYMENT, LABEL_PACKAGE, ON_DELETION_HAND_BACK,
+        shipper::LABEL_RELEASE,
     },
     kinds::{self, Kind},
 };
@@ -92,6 +93,9 @@ pub struct RevisionFields {
     pub hands_back: bool,
     /// The extent of the checks before the first write, as the annotation states it.
     pub preflight: Option<Box<str>>,
+    /// UIDs of the hubs that do not exist any more, and of owners of such hubs, as the annotation
+    /// lists them.
+    pub lost_hubs: Option<Box<str>>,
     /// The service account that the revision names.
     pub service_account: Option<Box<str>>,
     /// Number of the revision, if it has one.
@@ -288,6 +292,7 @@ impl RecordKind for RevisionKind {
                 .get(ANNOTATION_ON_DELETION)
                 .is_some_and(|value| value == ON_DELETION_HAND_BACK),
             preflight: annotations.remove(ANNOTATION_PREFLIGHT).map(Into::into),
+            lost_hubs: annotations.remove(ANNOTATION_LOST_HUBS).map(Into::into),
             service_account: spec.service_account_name,
             number: spec.revision.filter(|number| *number != 0),
             lifecycle: spec.lifecycle_state,

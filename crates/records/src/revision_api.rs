@@ -82,14 +82,15 @@ impl Api {
         Ok(record)
     }
 
-    /// Sets annotations of a revision. The caller updates the notes of the record.
+    /// Sets annotations of a revision, or removes those without a value. The caller updates the
+    /// fields of the record.
     ///
     /// # Errors
     /// [`ApiError::Changed`] if the revision is no longer the one that was read.
     pub async fn annotate(
         &self,
         record: &RevisionRecord,
-        annotations: &BTreeMap<&str, String>,
+        annotations: &BTreeMap<&str, Option<&str>>,
     ) -> Result<RevisionRecord, ApiError> {
         let body = json!({ "metadata": { "annotations": annotations } });
         self.patch(record, body).await

@@ -227,6 +227,7 @@ pub fn identity(revision: &Revision) -> Identity {
         name: revision.name().to_owned(),
         uid: revision.uid().to_owned(),
         is_remote: false,
+        hub: String::new(),
     }
 }
 

@@ -55,6 +55,7 @@ mod harness;
 mod kinds;
 mod kinds_away;
 mod lifecycle;
+mod lost_hub;
 mod memory;
 mod metrics;
 mod monitoring;

@@ -19,6 +19,13 @@ fn settings() -> Entry {
     configmap("cm").data("k", "v")
 }
 
+/// Returns the UID by which owners name their hub.
+async fn hub_uid(ns: &TestNamespace) -> String {
+    let reference = object("v1", "Namespace", "kube-system").into_json();
+    let live = ns.cluster().get(&reference).await.unwrap();
+    uid(&live).to_owned()
+}
+
 /// Returns the owners in the annotation of an object, each with true for the controller.
 fn remote_owners(live: &Value) -> Vec<(String, bool)> {
     let list: Vec<Value> = serde_json::from_str(annotation(live, OWNERS)).unwrap_or_default();
@@ -54,9 +61,10 @@ async fn objects_are_delivered_into_another_cluster(scope: Scope) {
         annotation(&before, OWNERS),
         format!(
             "[{{\"apiVersion\":\"package-operator.run/v1alpha1\",\"kind\":\"{kind}\",\"name\":\"{}\",\
-             \"namespace\":\"{namespace}\",\"uid\":\"{}\",\"controller\":true}}]",
+             \"namespace\":\"{namespace}\",\"uid\":\"{}\",\"controller\":true,\"hub\":\"{}\"}}]",
             phase.name(),
-            phase.uid()
+            phase.uid(),
+            hub_uid(&ns).await
         )
     );
     assert!(owners(&before).is_empty());

@@ -79,6 +79,7 @@ fn sets(chain: &Chain) -> Vec<Set> {
                 name: format!("r{}", index + 1),
                 uid: format!("set-{}", index + 1),
                 is_remote: false,
+                hub: String::new(),
             },
             number: i64::try_from(index).expect("few") + 1,
             lifecycle: LifecycleState::Active,

@@ -1,6 +1,7 @@
 //! `adopt`: existing objects become the first revision of a deployment.
 
 mod args;
+mod lost_hub;
 mod make;
 
 pub(crate) use self::args::AdoptArgs;
@@ -36,6 +37,10 @@ use crate::{
 };
 
 pub(crate) async fn run(args: &AdoptArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    if !args.from_hub.is_empty() {
+        return lost_hub::run(args, global).await;
+    }
+    args.check_name()?;
     let cluster = global.connect().await?;
     if args.undo {
         return undone(args, &cluster, global).await;

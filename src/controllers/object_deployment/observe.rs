@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use baton_apis::{
     ObjectDeploymentSpec,
     conditions::Reason,
-    constants::{ANNOTATION_CHANGE_CAUSE, ANNOTATION_PREFLIGHT},
+    constants::{ANNOTATION_CHANGE_CAUSE, ANNOTATION_LOST_HUBS, ANNOTATION_PREFLIGHT},
 };
 use baton_engine::{
     deployment::{
@@ -232,6 +232,7 @@ fn deployment(
         progress_deadline_seconds: spec.progress_deadline_seconds,
         change_cause: record.annotations.get(ANNOTATION_CHANGE_CAUSE).cloned(),
         preflight: record.annotations.get(ANNOTATION_PREFLIGHT).cloned(),
+        lost_hubs: record.annotations.get(ANNOTATION_LOST_HUBS).cloned(),
         has_phases: phases.is_some_and(|phases| !phases.is_empty()),
         status: record.status()?,
     })
@@ -252,6 +253,7 @@ fn member(record: &RevisionRecord) -> Result<DeploymentRevision, ReadError> {
         digest: notes.digest.clone(),
         change_cause: notes.change_cause.clone(),
         preflight: record.preflight.as_deref().map(str::to_owned),
+        lost_hubs: record.lost_hubs.as_deref().map(str::to_owned),
         status: record.status()?,
     })
 }

@@ -25,6 +25,7 @@ use baton_runtime::{
 use super::{ObjectSetPhases, not_connected};
 use crate::delivery::{
     heirs::heirs_elsewhere,
+    observed::lost_hubs,
     phase_content::changed_content,
     ran::ended_before,
     shared::{AtStep as _, Error},
@@ -131,14 +132,17 @@ impl ObjectSetPhases {
         let position = self.queue_position(record, cached.as_deref());
         let origin = Origin::of(record, set.as_deref(), &before, reach);
         let described = cached.as_deref().map(Origin::read).and_then(Result::ok);
-        let ended = if let Some(described) = described {
-            described.ended().to_vec()
+        // The facts of the time at which the mirror was made stay.
+        let (ended, hub) = if let Some(described) = described {
+            (described.ended().to_vec(), described.hub().to_owned())
         } else {
             let read = (&*self.observed, &self.shared.api);
-            ended_before(record, set.as_deref(), read).await?
+            let ended = ended_before(record, set.as_deref(), read).await?;
+            (ended, self.observed.hub().to_owned())
         };
+        let lost_hubs = lost_hubs(record, set.as_deref());
         let origin = origin.acting_as(named).with_position(position);
-        let origin = origin.with_ended(ended);
+        let origin = origin.with_ended(ended).in_hub(&hub, lost_hubs);
         let api = &self.shared.api;
         let Some(cached) = cached else {
             let manifest = mirror::manifest(&key, record, &origin)?;

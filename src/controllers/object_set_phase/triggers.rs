@@ -102,7 +102,13 @@ pub(super) fn on_revision(
     observed: &Observed,
     change: &Change<RevisionKind>,
 ) -> Vec<Wake<PhaseKey>> {
-    let heirs = observed.heirs(change).into_iter();
+    // The permission to take objects over from a lost hub is that of the revision.
+    let lost = |record: &Option<Arc<RevisionRecord>>| {
+        record.as_ref().and_then(|record| record.lost_hubs.clone())
+    };
+    let itself = change.new.clone();
+    let itself = itself.filter(|_| lost(&change.old) != lost(&change.new));
+    let heirs = observed.heirs(change).into_iter().chain(itself);
     let phases = heirs.flat_map(|heir| observed.phases.controlled_by(&heir));
     let wakes = phases.map(|phase| Wake::after(BURST, phase.key.clone()));
     wakes.chain(on_member(observed, change)).collect()

@@ -8,10 +8,10 @@ mod outcome;
 use std::{collections::BTreeMap, sync::Arc};
 
 use baton_apis::{
-    InstallationTarget, Release,
+    Application, InstallationTarget, Release,
     constants::{
-        ANNOTATION_CONTENT, ANNOTATION_ON_DELETION, API_VERSION, CLASS_CLUSTER_PREFIX, LABEL_CHAIN,
-        ON_DELETION_HAND_BACK,
+        ANNOTATION_CONTENT, ANNOTATION_LOST_HUBS, ANNOTATION_ON_DELETION, API_VERSION,
+        CLASS_CLUSTER_PREFIX, LABEL_CHAIN, ON_DELETION_HAND_BACK,
         shipper::{self, LABEL_APP},
     },
     kinds,
@@ -38,7 +38,7 @@ use baton_runtime::{
     queue::Queue,
     source::Wake,
 };
-use baton_typed::key::Key;
+use baton_typed::{key::Key, store::Change};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
@@ -48,6 +48,7 @@ use super::{
     charts::ChartSource,
     content::{Content, ContentError, ContentWriter},
 };
+use crate::delivery::lost_hubs::sync_lost_hubs;
 
 /// Name of the controller in events.
 const REPORTER: &str = "installation-controller";
@@ -102,6 +103,9 @@ impl Controller for Installations {
             let release = change.new.as_ref().filter(|_| is_new);
             release.map(|it| Wake::now(Key::of(kinds::INSTALLATION_TARGET.name, &**it)))
         });
+        queue.wake_on(&stores.applications.changes, self, |this, change| {
+            this.on_application(change)
+        });
         queue.wake_on(
             self.context.observed.revisions.changes(),
             self,
@@ -127,6 +131,13 @@ impl Controller for Installations {
         let Some(release) = release.filter(|_| target.metadata.deletion_timestamp.is_none()) else {
             return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
         };
+        let Context {
+            shared, observed, ..
+        } = &self.context;
+        let revisions = self.own_revisions(key, &target);
+        let lost_hubs = self.lost_hubs(key, &target);
+        let lost_hubs = lost_hubs.as_deref();
+        sync_lost_hubs((shared, observed), Self::NAME, &revisions, lost_hubs).await?;
         let mut wanted = InstallationTarget::clone(&target);
         let mut failure = None;
         let mut again = false;
@@ -286,7 +297,7 @@ impl Installations {
         let manifest = json!({
             "apiVersion": API_VERSION,
             "kind": "ObjectSet",
-            "metadata": metadata(key, target, &name, &label),
+            "metadata": metadata(key, target, &name, (&label, self.lost_hubs(key, target))),
             "spec": {
                 "revision": number,
                 "previous": previous,
@@ -363,6 +374,13 @@ impl Installations {
         revisions.controlled_by_uid(&key.namespace, uid)
     }
 
+    /// The annotation of the Application of a target about hubs that do not exist any more.
+    fn lost_hubs(&self, key: &Key, target: &InstallationTarget) -> Option<String> {
+        let name = target.labels().get(LABEL_APP)?;
+        let application = self.context.stores.applications.get(&key.namespace, name)?;
+        application.annotations().get(ANNOTATION_LOST_HUBS).cloned()
+    }
+
     /// The Release that owns a target.
     fn release(&self, key: &Key, target: &InstallationTarget) -> Option<Arc<Release>> {
         let release = self
@@ -374,6 +392,25 @@ impl Installations {
         let mut owners = target.owner_references().iter();
         let is_owner = owners.any(|owner| Some(&*owner.uid) == uid);
         is_owner.then_some(release)
+    }
+
+    /// Trigger: an Application whose annotation about lost hubs has changed wakes its targets.
+    fn on_application(&self, change: &Change<Application>) -> Vec<Wake<Key>> {
+        let lost_hubs = |application: &Option<Arc<Application>>| {
+            let annotations = application.as_ref().map(|it| it.annotations());
+            annotations.and_then(|all| all.get(ANNOTATION_LOST_HUBS).cloned())
+        };
+        let changed = change
+            .object()
+            .filter(|_| lost_hubs(&change.old) != lost_hubs(&change.new));
+        let Some(application) = changed else {
+            return Vec::new();
+        };
+        let targets = &self.context.stores.installation_targets;
+        targets.wake(|target| {
+            target.namespace() == application.namespace()
+                && target.labels().get(LABEL_APP) == application.metadata.name.as_ref()
+        })
     }
 
     /// Trigger: a changed link of a cluster wakes the targets that list the cluster.
@@ -407,14 +444,23 @@ fn on_revision(change: &RecordChange<RevisionKind>) -> Option<Wake<Key>> {
 
 /// The metadata of a revision. When the revision is deleted, it hands objects back to older
 /// revisions that want them.
-fn metadata(key: &Key, target: &InstallationTarget, name: &str, chain: &str) -> Value {
+fn metadata(
+    key: &Key,
+    target: &InstallationTarget,
+    name: &str,
+    (chain, lost_hubs): (&str, Option<String>),
+) -> Value {
+    let mut annotations = json!({ANNOTATION_ON_DELETION: ON_DELETION_HAND_BACK});
+    if let Some(lost_hubs) = lost_hubs {
+        annotations[ANNOTATION_LOST_HUBS] = lost_hubs.into();
+    }
     let mut labels = target.labels().clone();
     labels.insert(LABEL_CHAIN.to_owned(), chain.to_owned());
     json!({
         "name": name,
         "namespace": &*key.namespace,
         "labels": labels,
-        "annotations": {ANNOTATION_ON_DELETION: ON_DELETION_HAND_BACK},
+        "annotations": annotations,
         "ownerReferences": [{
             "apiVersion": shipper::API_VERSION,
             "kind": kinds::INSTALLATION_TARGET.name,

@@ -8,7 +8,7 @@ mod triggers;
 
 use std::sync::Arc;
 
-use baton_apis::{SiteDeployment, SiteDeploymentStatus};
+use baton_apis::{SiteDeployment, SiteDeploymentStatus, constants::ANNOTATION_LOST_HUBS};
 use baton_engine::conditions::Requeue;
 use baton_kubernetes::collection::Extent;
 use baton_runtime::{
@@ -20,12 +20,16 @@ use baton_runtime::{
 use baton_sites::rollout::{Plan, failed, undecided};
 use baton_typed::key::Key;
 use jiff::Timestamp;
+use kube::ResourceExt as _;
 
 use super::{
     Context, INCOMPLETE,
     placement::{Choices, SelectedSites},
 };
-use crate::delivery::shared::{AtStep as _, Error};
+use crate::delivery::{
+    lost_hubs::sync_lost_hubs,
+    shared::{AtStep as _, Error},
+};
 
 /// The limit of rounds in one pass.
 ///
@@ -128,6 +132,15 @@ impl SiteDeployments {
             // The pass continues when the watch has reported the adoption.
             return Ok((ReconcileOutcome::Changed, Requeue::OnEvent));
         }
+        let Context {
+            shared, observed, ..
+        } = &self.context;
+        let revisions = observed
+            .revisions
+            .of_site_deployment(&key.namespace, &key.name);
+        let lost_hubs = deployment.annotations().get(ANNOTATION_LOST_HUBS);
+        let lost_hubs = lost_hubs.map(String::as_str);
+        sync_lost_hubs((shared, observed), Self::NAME, &revisions, lost_hubs).await?;
         let chosen = self.context.choose(&self.choices, key, deployment).await?;
         let Some(chosen) = chosen else {
             return Ok((ReconcileOutcome::Unchanged, INCOMPLETE.1));

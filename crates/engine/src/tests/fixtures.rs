@@ -32,6 +32,7 @@ pub fn revision() -> Revision {
             name: "v2".into(),
             uid: "me".into(),
             is_remote: false,
+            hub: String::new(),
         },
         number: 2,
         generation: 7,

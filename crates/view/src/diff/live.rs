@@ -131,6 +131,7 @@ mod tests {
     fn revision() -> Identity {
         Identity {
             is_remote: false,
+            hub: String::new(),
             kind: "ObjectSet".to_owned(),
             namespace: "shop".to_owned(),
             name: "web-v2".to_owned(),

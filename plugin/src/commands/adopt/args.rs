@@ -6,6 +6,7 @@ use clap::Args;
 
 use crate::{
     args::{namespace, timeout},
+    error::Error,
     output::format::DocumentFormat,
     pack::{name_problem, probes::ProbeFlag},
     selection::labels,
@@ -31,6 +32,9 @@ Examples:
 
   # The deployment as YAML, to be kept in a repository and applied by other means
   kubectl baton adopt shop --helm shop -o yaml > shop.yaml
+
+  # Take objects in other clusters over from a hub that was lost
+  kubectl baton adopt sitedeploy/shop --from-hub 3f0c5a1e-4a52-4b5c-9a6e-2d8f0f5b7c11 --apply
 
   # Give everything back to the tool that had it
   kubectl baton adopt shop --undo --apply
@@ -78,8 +82,9 @@ const FOR_ADOPTION: [&str; 18] = [
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct AdoptArgs {
-    /// Name of the deployment to make, or to undo
-    #[arg(value_name = "NAME", value_parser = deployment_name)]
+    /// Name of the deployment to make, or to undo; with --from-hub: od/NAME, cod/NAME,
+    /// sitedeploy/NAME, app/NAME, or NAME
+    #[arg(value_name = "NAME")]
     pub(super) name: String,
 
     #[command(flatten)]
@@ -102,6 +107,13 @@ pub(crate) struct AdoptArgs {
     #[arg(long, conflicts_with_all = FOR_ADOPTION)]
     pub(super) undo: bool,
 
+    /// Show the objects in other clusters that an existing deployment cannot take over because they
+    /// belong to the hub with this UID, which does not exist any more; with --apply, permit it.
+    /// Objects of earlier versions of Baton name no hub: use the UIDs of their owners
+    #[arg(long, value_name = "UID", value_delimiter = ',', value_parser = uid,
+        conflicts_with_all = FOR_ADOPTION, conflicts_with = "undo")]
+    pub(super) from_hub: Vec<String>,
+
     /// Do not wait until the revision is rolled out
     #[arg(long, requires = "apply", conflicts_with = "timeout")]
     pub(super) no_wait: bool,
@@ -117,7 +129,7 @@ pub(crate) struct AdoptArgs {
 pub(super) struct SourceArgs {
     /// Objects by name, such as deployment/web
     #[arg(value_name = "KIND/NAME", required_unless_present_any =
-        ["helm", "kapp", "argocd", "flux", "selector", "undo"])]
+        ["helm", "kapp", "argocd", "flux", "selector", "undo", "from_hub"])]
     pub(super) objects: Vec<String>,
 
     /// The objects of a Helm release in the namespace
@@ -231,11 +243,24 @@ fn selector(text: &str) -> Result<String, String> {
     labels::parse(text).map(|_| text.to_owned())
 }
 
-fn deployment_name(text: &str) -> Result<String, String> {
-    match name_problem(text) {
-        None => Ok(text.to_owned()),
-        Some(problem) => Err(problem.to_owned()),
+impl AdoptArgs {
+    /// Refuses a name that no deployment can have.
+    ///
+    /// # Errors
+    /// The reason.
+    pub(super) fn check_name(&self) -> Result<(), Error> {
+        let refusal = |problem| Error::Usage(format!("{}: {problem}", self.name));
+        name_problem(&self.name).map_or(Ok(()), |problem| Err(refusal(problem)))
     }
+}
+
+/// Checks that a value can be an entry of the annotation.
+fn uid(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    if text.is_empty() || !text.chars().all(fits) {
+        return Err("not a UID".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 #[cfg(test)]
@@ -289,6 +314,22 @@ mod tests {
             let refused = parsed(&format!("shop --undo {flag}")).unwrap_err();
             assert_eq!(refused, clap::error::ErrorKind::ArgumentConflict, "{flag}");
         }
+    }
+
+    #[test]
+    fn a_lost_hub_is_named_by_its_uid() {
+        let args = parsed("sitedeploy/shop --from-hub a-1,b --from-hub c --apply").unwrap();
+        assert_eq!(args.from_hub, ["a-1", "b", "c"]);
+        for wrong in [
+            "--from-hub",
+            "--from-hub a/b",
+            "--from-hub a --undo",
+            "cm/a --from-hub a",
+        ] {
+            parsed(&format!("shop {wrong}")).unwrap_err();
+        }
+        parsed("shop --undo").unwrap().check_name().unwrap();
+        parsed("od/shop --undo").unwrap().check_name().unwrap_err();
     }
 
     #[test]

@@ -9,9 +9,9 @@ use baton_apis::{
     LifecycleState, SiteDeployment, SiteEntry,
     conditions::Reason,
     constants::{
-        ANNOTATION_ON_DELETION, ANNOTATION_SITE, API_VERSION, CLASS_CLUSTER_PREFIX,
-        FINALIZER_CACHED, FINALIZER_METRICS, LABEL_CHAIN, LABEL_SITE, LABEL_SITE_DEPLOYMENT,
-        ON_DELETION_HAND_BACK,
+        ANNOTATION_LOST_HUBS, ANNOTATION_ON_DELETION, ANNOTATION_SITE, API_VERSION,
+        CLASS_CLUSTER_PREFIX, FINALIZER_CACHED, FINALIZER_METRICS, LABEL_CHAIN, LABEL_SITE,
+        LABEL_SITE_DEPLOYMENT, ON_DELETION_HAND_BACK,
     },
 };
 use baton_engine::names::is_label_value;
@@ -29,6 +29,7 @@ use baton_sites::{
 };
 use baton_typed::key::Key;
 use futures::{StreamExt as _, stream};
+use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
 use super::{SiteDeployments, events, observe::ObservedState};
@@ -285,6 +286,13 @@ fn manifest(
     if let Some(account) = &snapshot.service_account_name {
         spec["serviceAccountName"] = account.as_str().into();
     }
+    let mut annotations = json!({
+        ANNOTATION_SITE: json!(entry).to_string(),
+        ANNOTATION_ON_DELETION: ON_DELETION_HAND_BACK,
+    });
+    if let Some(lost_hubs) = deployment.annotations().get(ANNOTATION_LOST_HUBS) {
+        annotations[ANNOTATION_LOST_HUBS] = lost_hubs.as_str().into();
+    }
     json!({
         "apiVersion": API_VERSION,
         "kind": "ObjectSet",
@@ -292,10 +300,7 @@ fn manifest(
             "name": name,
             "namespace": deployment.metadata.namespace,
             "labels": labels,
-            "annotations": {
-                ANNOTATION_SITE: json!(entry).to_string(),
-                ANNOTATION_ON_DELETION: ON_DELETION_HAND_BACK,
-            },
+            "annotations": annotations,
             "ownerReferences": [owner_reference(deployment, true)],
             "finalizers": [FINALIZER_CACHED, FINALIZER_METRICS],
         },

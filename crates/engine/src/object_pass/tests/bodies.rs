@@ -167,6 +167,7 @@ fn owner_references_of_an_apply_to_another_cluster() {
         let revision = Revision {
             identity: Identity {
                 is_remote: true,
+                hub: String::new(),
                 ..revision().identity
             },
             ..revision()
