@@ -52,9 +52,8 @@ async fn a_deployment_takes_objects_over_from_a_lost_hub() {
     let cluster = site.cluster().await;
     let there = left(&settings().data("k", "old"), Some(OLD));
     let before = cluster.create(&ns.reference(&there)).await.unwrap();
-    let phase =
-        json!({ "name": "a", "class": joined.class(), "objects": [settings().into_json()] });
-    let deployment = object(API, "ObjectDeployment", "web").with(
+    let phase = json!({ "name": "a", "class": joined.class(), "objects": [settings().within(ns.name()).into_json()] });
+    let deployment = object("package-operator.run/v1alpha1", "ObjectDeployment", "web").with(
         "/spec",
         json!({
             "selector": { "matchLabels": { "app": "web" } },
@@ -74,7 +73,7 @@ async fn a_deployment_takes_objects_over_from_a_lost_hub() {
     let shown = ns.plugin(&adopt).done();
     let line =
         format!("ConfigMap cm: taken over from ObjectSetPhase elsewhere/web-7-a of hub {OLD}");
-    assert!(shown.contains(&line), "{shown}");
+    assert!(shown.stdout.contains(&line), "{}", shown.stdout);
     ns.plugin(&["adopt", "od/web", "--from-hub", "another", "--apply"])
         .done();
     ns.stays(
@@ -176,7 +175,11 @@ async fn sites_that_were_refused_continue_with_the_permission() {
     let shown = ns
         .plugin(&["adopt", "sitedeploy/web", "--from-hub", OLD])
         .done();
-    assert!(shown.contains("settings: taken over from"), "{shown}");
+    assert!(
+        shown.stdout.contains("settings: taken over from"),
+        "{}",
+        shown.stdout
+    );
     ns.plugin(&["adopt", "sitedeploy/web", "--from-hub", OLD, "--apply"])
         .done();
     fleet.has_version(&joined, Some("1.0.0")).await;

@@ -285,3 +285,20 @@ fn annotations_of_the_current_revision_follow_the_deployment() {
     snapshot.members[1].change_cause = Some("because".to_owned());
     assert_eq!(list(&snapshot.actions()), "pause web-1");
 }
+
+#[test]
+fn the_lost_hubs_of_the_current_revision_are_those_of_the_deployment() {
+    for (own, current, expected) in [
+        (None, None, ""),
+        (Some("a"), Some("a"), ""),
+        (Some("a"), None, "annotate web-1"),
+        (Some("a"), Some("b"), "annotate web-1"),
+        // The permission is taken back.
+        (None, Some("a"), "annotate web-1"),
+    ] {
+        let mut snapshot = chain(&["available +a"]);
+        snapshot.deployment.lost_hubs = own.map(str::to_owned);
+        snapshot.members[0].lost_hubs = current.map(str::to_owned);
+        assert_eq!(list(&snapshot.actions()), expected, "{own:?} {current:?}");
+    }
+}

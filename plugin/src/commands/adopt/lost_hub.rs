@@ -85,9 +85,9 @@ pub(super) async fn run(args: &AdoptArgs, global: &GlobalArgs) -> Result<Exit, E
         ));
         return Ok(Exit::Fine);
     }
-    let patch = json!({ "metadata": { "annotations": { ANNOTATION_LOST_HUBS: value } } });
+    let body = json!({ "metadata": { "annotations": { ANNOTATION_LOST_HUBS: value } } });
     let write = Write::new(MediaType::MergePatch, false);
-    cluster.write(&receiver.path, write, &patch).await?;
+    cluster.write(&receiver.path, write, &body).await?;
     output.print(&format!("{} annotated with {annotation}", receiver.title))?;
     Ok(Exit::Fine)
 }
