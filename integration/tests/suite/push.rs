@@ -21,7 +21,7 @@ fn settings() -> Entry {
 
 /// Returns the UID by which owners name their hub.
 async fn hub_uid(ns: &TestNamespace) -> String {
-    let reference = object("v1", "Namespace", "kube-system").into_json();
+    let reference = object("v1", "Namespace", "kube-system").manifest;
     let live = ns.cluster().get(&reference).await.unwrap();
     uid(&live).to_owned()
 }
