@@ -22,13 +22,19 @@ mod decision;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use baton_apis::kinds;
+use baton_apis::{SiteAssignmentSpec, kinds};
 use baton_kubernetes::{
     informers::Task,
     watch::{WatchSpec, run},
 };
-use kube::Client;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api, Client,
+    api::{DynamicObject, ListParams},
+    discovery::ApiResource,
+};
 use parking_lot::{Mutex, RwLock};
+use serde::Deserialize as _;
 use tokio::sync::watch;
 
 use self::cache::AssignmentCache;
@@ -122,6 +128,55 @@ impl Assignments {
     pub fn decide(&self, namespace: &str, cluster: Subject<'_>) -> Decision {
         let cache = self.shared.cache.read();
         cache.decide(namespace, cluster, self.shared.is_required)
+    }
+
+    /// As [`Assignments::decide`] for several clusters, by the objects that the API server has now.
+    /// The watches may not have reported all of them yet.
+    ///
+    /// # Errors
+    /// When the assignments, or the labels of the namespace, cannot be read.
+    pub async fn decide_now(
+        &self,
+        namespace: &str,
+        clusters: &[Subject<'_>],
+    ) -> Result<Vec<Decision>, kube::Error> {
+        let client = &self.shared.client;
+        let kind = &kinds::SITE_ASSIGNMENT;
+        let (_, version) = kind.api_version.split_once('/').unwrap_or_default();
+        let resource = ApiResource {
+            group: kind.group.to_owned(),
+            version: version.to_owned(),
+            api_version: kind.api_version.to_owned(),
+            kind: kind.name.to_owned(),
+            plural: kind.plural.to_owned(),
+        };
+        let found = Api::<DynamicObject>::all_with(client.clone(), &resource);
+        let found = match found.list(&ListParams::default()).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+            found => found?.items,
+        };
+        let assignments: Vec<_> = found
+            .iter()
+            .map(|it| {
+                let spec = SiteAssignmentSpec::deserialize(&it.data["spec"]);
+                let name = it.metadata.name.as_deref().unwrap_or_default();
+                Assignment::new(name, spec.map_err(|error| error.to_string()))
+            })
+            .collect();
+        let mut labels = Labels::new();
+        if assignments.iter().any(Assignment::needs_namespace_labels) {
+            let namespaces = Api::<Namespace>::all(client.clone());
+            let metadata = namespaces.get_metadata(namespace).await?.metadata;
+            labels.extend(metadata.labels.into_iter().flatten());
+        }
+        let namespace = Subject {
+            name: namespace,
+            labels: &labels,
+        };
+        let is_required = self.shared.is_required;
+        let decide =
+            |cluster: &Subject<'_>| may_deliver(namespace, *cluster, &assignments, is_required);
+        Ok(clusters.iter().map(decide).collect())
     }
 
     /// The reason that nothing can be decided now: the kind that cannot be listed, and the cause;

@@ -1,8 +1,7 @@
 //! Locks by object.
 
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::{BuildHasher as _, Hash, RandomState};
 
-use baton_engine::ObjectKey;
 use tokio::sync::{Mutex, MutexGuard};
 
 /// Number of locks of each target, more than it has [`crate::permits::Permits`].
@@ -10,7 +9,7 @@ const LOCKS: usize = 127;
 
 /// Locks that each are shared by a few objects. A create is short, so that costs less than counting
 /// the locks in use.
-pub(crate) struct KeyLocks {
+pub struct KeyLocks {
     hasher: RandomState,
     locks: Box<[Mutex<()>]>,
 }
@@ -26,7 +25,7 @@ impl Default for KeyLocks {
 
 impl KeyLocks {
     /// Waits for the lock of an object.
-    pub async fn lock(&self, key: &ObjectKey) -> MutexGuard<'_, ()> {
+    pub async fn lock(&self, key: &impl Hash) -> MutexGuard<'_, ()> {
         let hash = self.hasher.hash_one(key);
         let at = usize::try_from(hash % self.locks.len() as u64).unwrap_or_default();
         self.locks[at].lock().await

@@ -15,7 +15,7 @@ mod expiring_cache;
 pub mod fence;
 pub mod freshness;
 pub mod informers;
-mod key_locks;
+pub mod key_locks;
 pub mod kind_watch;
 pub mod lease;
 pub mod metadata;

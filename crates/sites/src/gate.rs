@@ -245,10 +245,12 @@ impl<'a> Question<'a> {
         if is_first || entry.is_rollback {
             return None;
         }
-        if entry.is_edit && !terms.owner.windows_apply_to_edits {
+        let owner = &terms.owner;
+        // Without the application it is not known if its windows apply to edits.
+        if entry.is_edit && !owner.windows_apply_to_edits && !owner.is_gone {
             return None;
         }
-        if terms.owner.is_gone {
+        if owner.is_gone {
             return Some(wait(format!(
                 "Waits for SiteApplication \"{}\", which does not exist, so its upgrade windows are unknown.",
                 entry.application

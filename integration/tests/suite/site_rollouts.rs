@@ -321,6 +321,84 @@ async fn sites_are_chosen_by_labels_that_are_not_observed_yet() {
     gate.open();
 }
 
+/// An assignment that was deleted counts no more, even if the manager has not observed that yet.
+/// Otherwise the site would be dropped, and its objects deleted.
+#[tokio::test]
+async fn sites_are_chosen_by_assignments_that_are_not_observed_yet() {
+    let mut bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let fleet = Fleet::new(&ns);
+    let hub = join_hub(&ns, &Site::get(PUSH).await).await;
+    fleet.add(&hub).await;
+    fleet.application(&version("1.0.0")).await;
+    let faults = Faults::start(&Endpoint::of_bed(bed.cluster().kubeconfig())).await;
+    let _manager = bed
+        .manager_through(&faults, &["--leader-elect=false"])
+        .await;
+    fleet.deployment("web", json!({})).await;
+    fleet.complete("web", "1.0.0", 1).await;
+    let refusing = Fleet::kind("SiteAssignment", &ns.unique("refusing")).with(
+        "/spec",
+        json!({
+            "namespaces": { "names": ["elsewhere"] }, "clusters": { "names": [hub.name()] },
+        }),
+    );
+    let cluster = ns.cluster();
+    cluster.create(&refusing.manifest).await.unwrap();
+    // The refusal is observed when a second deployment does not get the site.
+    fleet.deployment("refused", json!({})).await;
+    let nowhere = |live: &Value| reason(live, "Progressing")[0] == "NoSites";
+    fleet.becomes("refused", "without sites", nowhere).await;
+
+    let gate = Gate::default();
+    faults.hold_watch("/siteassignments$", &gate).await;
+    assert!(cluster.delete(&refusing.manifest, "Background").await);
+    let again = json!({ "redeploy": "again" });
+    fleet.change("web", again).await;
+    let is_there = async || fleet.version_in(&hub).await.as_deref() == Some("1.0.0");
+    ns.stays(Duration::from_secs(4), "the objects are live", is_there)
+        .await;
+    gate.open();
+    fleet.complete("web", "1.0.0", 1).await;
+    assert!(is_there().await);
+}
+
+/// The older deployment selects the site while the first write of the other one is under way. It
+/// would get the site, if the revision of the other one did not exist.
+#[tokio::test]
+async fn two_deployments_that_choose_a_site_at_once_do_not_both_get_it() {
+    let mut bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let fleet = Fleet::new(&ns);
+    let hub = join_hub(&ns, &Site::get(PUSH).await).await;
+    fleet.add(&hub).await;
+    fleet.application(&version("1.0.0")).await;
+    let faults = Faults::start(&Endpoint::of_bed(bed.cluster().kubeconfig())).await;
+    let _manager = bed
+        .manager_through(&faults, &["--leader-elect=false"])
+        .await;
+    let nowhere = json!({ "placement": { "matchSiteLabels": "nowhere = yes" } });
+    fleet.deployment("older", nowhere).await;
+    let waits = |live: &Value| reason(live, "Progressing")[0] == "NoSites";
+    fleet.becomes("older", "without sites", waits).await;
+
+    let gate = Gate::default();
+    let creates = On::verb(Verb::Create).path("/objectsets$").times(1);
+    let held = faults.inject(creates, Answer::Held(gate.clone()));
+    fleet.deployment("newer", json!({})).await;
+    held.used(1).await;
+    let here = json!({ "placement": { "matchSiteLabels": fleet.expression() } });
+    fleet.change("older", here).await;
+    let is_alone = async || fleet.revisions("older", &hub).await.is_empty();
+    ns.stays(Duration::from_secs(3), "one has the site", is_alone)
+        .await;
+    gate.open();
+    fleet.complete("newer", "1.0.0", 1).await;
+    let overlaps = |live: &Value| reason(live, "Placed")[0] == "Overlapping";
+    fleet.becomes("older", "without its site", overlaps).await;
+    assert!(is_alone().await);
+}
+
 #[tokio::test]
 async fn a_site_belongs_to_one_deployment_of_an_application() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use baton_apis::{SiteDeployment, SiteDeploymentStatus, constants::ANNOTATION_LOST_HUBS};
 use baton_engine::conditions::Requeue;
-use baton_kubernetes::collection::Extent;
+use baton_kubernetes::{collection::Extent, key_locks::KeyLocks};
 use baton_runtime::{
     controller::{Controller, Reconciled},
     outcomes::ReconcileOutcome,
@@ -41,6 +41,9 @@ const ROUNDS: usize = 8;
 pub(crate) struct SiteDeployments {
     pub context: Context,
     choices: Choices,
+    /// Locks by namespace and application, held during a pass. Two deployments that choose a site at
+    /// the same moment would both get it: each finds no revision of the other one yet.
+    turns: KeyLocks,
 }
 
 impl SiteDeployments {
@@ -49,6 +52,7 @@ impl SiteDeployments {
         Self {
             context,
             choices: Choices::default(),
+            turns: KeyLocks::default(),
         }
     }
 }
@@ -107,7 +111,10 @@ impl Controller for SiteDeployments {
                 return self.report_unreadable(key, &deployment, &why).await;
             }
         }
+        let application = (&key.namespace, &deployment.spec.application);
+        let turn = self.turns.lock(&application).await;
         let done = self.pass(key, &deployment, failures).await;
+        drop(turn);
         if let Err(error) = &done
             && let Some(why) = error.to_report(failures)
         {

@@ -149,9 +149,19 @@ impl Context {
         } else {
             self.present_labels().await?
         };
-        let Some(found) = self.evaluate(&key.namespace, &chooser, &labels) else {
+        let Some((found, refused)) = self.evaluate(&key.namespace, &chooser, &labels) else {
             return Ok(None);
         };
+        // A choice that is made only once has to include all writes before it, and a site that is
+        // dropped loses its objects.
+        let is_final = |subject: &Subject<'_>| {
+            !placement.follow || sites.as_ref().is_some_and(|had| had.contains(subject.name))
+        };
+        let refused: Vec<_> = refused.into_iter().filter(is_final).collect();
+        if self.is_outdated(&key.namespace, &refused).await? {
+            // The watch of assignments reports the change, and the choice is made then.
+            return Ok(None);
+        }
         let is_same = sites.as_deref() == Some(&found);
         match current.filter(|_| is_same) {
             Some(current) if current.revision == generation => {}
@@ -224,27 +234,41 @@ impl Context {
         }
     }
 
-    /// The sites that match; `None` while the assignments are not known.
-    fn evaluate(
+    /// True if the server has assignments that allow one of these sites, which are refused by those
+    /// in the cache.
+    async fn is_outdated(&self, namespace: &str, refused: &[Subject<'_>]) -> Result<bool, Error> {
+        if refused.is_empty() {
+            return Ok(false);
+        }
+        let decisions = self.assignments.decide_now(namespace, refused).await;
+        let mut decisions = decisions.at_step("reading the assignments")?.into_iter();
+        Ok(decisions.any(|decision| matches!(decision, Decision::Allowed(_))))
+    }
+
+    /// The sites that match, and those that match and are refused by assignments; `None` while the
+    /// assignments are not known.
+    fn evaluate<'a>(
         &self,
         namespace: &str,
         chooser: &SiteSelector,
-        sites: &AllLabels,
-    ) -> Option<BTreeSet<Arc<str>>> {
+        sites: &'a AllLabels,
+    ) -> Option<(BTreeSet<Arc<str>>, Vec<Subject<'a>>)> {
         let mut found = BTreeSet::new();
+        let mut refused = Vec::new();
         for (name, labels) in sites {
             if !chooser.selects(labels) {
                 continue;
             }
-            match self.assignments.decide(namespace, Subject { name, labels }) {
+            let subject = Subject { name, labels };
+            match self.assignments.decide(namespace, subject) {
                 Decision::Allowed(_) => {
                     found.insert(name.as_str().into());
                 }
-                Decision::Refused(_) => {}
+                Decision::Refused(_) => refused.push(subject),
                 Decision::Unknown | Decision::Unreadable { .. } => return None,
             }
         }
-        Some(found)
+        Some((found, refused))
     }
 
     /// Updates the record of an unchanged choice to another generation.

@@ -382,7 +382,7 @@ fn upgrades_wait_while_the_windows_of_the_owner_are_unknown() {
     let gone = r#"wait: Waits for SiteApplication "shop", which does not exist"#;
     for (lines, expected) in [
         (&["1.0.0 ok ok", "1.1.0 - -"][..], gone),
-        (&["1.0.0 ok ok", "1.0.0 - - edit"], "start"),
+        (&["1.0.0 ok ok", "1.0.0 - - edit"], gone),
         (&["1.0.0 - -"], "start"),
         (
             &["1.0.0 ok ok", "1.1.0 run -", "1.0.0 - - rollback"],

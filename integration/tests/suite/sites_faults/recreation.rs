@@ -205,6 +205,41 @@ async fn the_deletion_of_an_application_opens_no_window() {
     fleet.complete("web", "1.1.0", 2).await;
 }
 
+/// The manager observes the new deployment before it observes that the revisions have no owner any
+/// more. It creates no revision for a version that runs.
+#[tokio::test]
+async fn a_recreated_deployment_adopts_revisions_whose_owner_it_observes_late() {
+    let mut bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let fleet = Fleet::new(&ns);
+    let hub = join_hub(&ns, &Site::get(PUSH).await).await;
+    fleet.add(&hub).await;
+    fleet.application(&version("1.0.0")).await;
+    let faults = Faults::start(&Endpoint::of_bed(bed.cluster().kubeconfig())).await;
+    let _manager = bed
+        .manager_through(&faults, &["--leader-elect=false"])
+        .await;
+    fleet.deployment("web", json!({})).await;
+    fleet.complete("web", "1.0.0", 1).await;
+    let before = fleet.revisions("web", &hub).await;
+    ns.until_owners_are_observed().await;
+
+    let gate = Gate::default();
+    faults.hold_watch("/objectsets$", &gate).await;
+    orphan_revisions(&fleet).await;
+    fleet.deployment("web", json!({})).await;
+    let owner = owner(&fleet).await;
+    ns.eventually("the revision to be adopted", async || {
+        let found = fleet.revisions("web", &hub).await;
+        found.len() > 1 || are_owned_by(&found, &owner)
+    })
+    .await;
+    gate.open();
+    fleet.complete("web", "1.0.0", 1).await;
+    let after = fleet.revisions("web", &hub).await;
+    assert_eq!(uids(&after), uids(&before));
+}
+
 /// The manager observes the changes of the orphaned revisions before the deletion. Garbage
 /// collection would delete a revision, or the record of a version, that the manager gives back to
 /// this deployment or application.

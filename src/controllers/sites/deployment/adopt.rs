@@ -1,8 +1,12 @@
 //! Revisions that an earlier deployment of the same name has left behind.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use baton_apis::{SiteDeployment, constants::LABEL_SITE_DEPLOYMENT};
+use baton_records::{api::ApiError, revision::RevisionRecord};
 use baton_sites::rollout::VersionName;
 use baton_typed::key::Key;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -10,7 +14,7 @@ use kube::ResourceExt as _;
 
 use super::{SiteDeployments, act::MAX_CONCURRENT};
 use crate::{
-    controllers::sites::owner_reference,
+    controllers::sites::{owner_reference, uid},
     delivery::shared::{AtStep as _, Error},
 };
 
@@ -29,9 +33,7 @@ impl SiteDeployments {
         key: &Key,
         deployment: &SiteDeployment,
     ) -> Result<bool, Error> {
-        let revisions = &self.context.observed.revisions;
-        let mut orphans = revisions.of_site_deployment(&key.namespace, &key.name);
-        orphans.retain(|orphan| orphan.controller.is_none() && !orphan.deleting);
+        let orphans = self.orphans(key, deployment).await?;
         if orphans.is_empty() {
             return Ok(false);
         }
@@ -62,5 +64,35 @@ impl SiteDeployments {
             .buffer_unordered(MAX_CONCURRENT)
             .try_fold(false, async |any, adopted| Ok(any | adopted));
         adopted.await.at_step("adopting a revision")
+    }
+
+    /// The revisions with the name of this deployment that have no controller.
+    ///
+    /// The store may show the new deployment before it shows that garbage collection has removed the
+    /// earlier one from the owners. So revisions of an earlier deployment are read from the server.
+    async fn orphans(
+        &self,
+        key: &Key,
+        deployment: &SiteDeployment,
+    ) -> Result<Vec<Arc<RevisionRecord>>, Error> {
+        let revisions = &self.context.observed.revisions;
+        let mut found = revisions.of_site_deployment(&key.namespace, &key.name);
+        found.retain(|it| !it.deleting && it.controller.as_deref() != Some(uid(deployment)));
+        let (mut orphans, owned): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|it| it.controller.is_none());
+        let api = &self.context.shared.api;
+        let mut read = stream::iter(owned)
+            .map(|owned| async move {
+                let now = api.get(&owned.key).await?;
+                let is_orphan =
+                    |now: &RevisionRecord| now.uid == owned.uid && now.controller.is_none();
+                Ok(now.filter(is_orphan).filter(|now| !now.deleting))
+            })
+            .buffer_unordered(MAX_CONCURRENT);
+        while let Some(orphan) = read.next().await {
+            let orphan: Result<_, ApiError> = orphan;
+            orphans.extend(orphan.at_step("reading a revision")?.map(Arc::new));
+        }
+        Ok(orphans)
     }
 }
