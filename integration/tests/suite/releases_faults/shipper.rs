@@ -1,6 +1,6 @@
 //! Applications that Shipper has rolled out.
 
-use baton_integration::application::{TestApplication, VANGUARD, condition, name};
+use baton_integration::application::{ALL_IN, TestApplication, VANGUARD, condition, name};
 use baton_integration::exclusive::Exclusive;
 use baton_integration::prelude::*;
 
@@ -57,6 +57,85 @@ async fn a_hub_of_shipper_is_taken_over_in_the_middle_of_a_step() {
     for service in app.services().await {
         assert!(!has_manager(&service, "shipper"), "{service:#}");
     }
+}
+
+/// The role of shipperctl has no right to `EndpointSlices`: the condition names the right and the
+/// command that grants it, and traffic is shifted once the right is granted.
+#[tokio::test]
+async fn a_right_that_shipperctl_does_not_grant_is_named() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let app = TestApplication::new(&ns, super::APP).await;
+    let rbac = "rbac.authorization.k8s.io";
+    let role = object(&format!("{rbac}/v1"), "ClusterRole", &ns.unique("shipper"));
+    let verbs = [
+        "get",
+        "list",
+        "watch",
+        "patch",
+        "delete",
+        "update",
+        "create",
+        "deletecollection",
+    ];
+    let resources = [
+        "pods",
+        "pods/log",
+        "services",
+        "deployments",
+        "replicasets",
+        "statefulsets",
+        "secrets",
+        "configmaps",
+        "jobs",
+        "cronjobs",
+        "persistentvolumeclaims",
+        "endpoints",
+        "rolebindings",
+        "roles",
+        "serviceaccounts",
+    ];
+    let rules = json!([
+        { "apiGroups": ["", "extensions", "apps", "batch", rbac], "resources": resources, "verbs": verbs },
+        { "apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list"] },
+    ]);
+    ns.create_elsewhere(&role.clone().with("/rules", rules))
+        .await;
+    let admin = ns.unique("application-cluster");
+    let binding = object(&format!("{rbac}/v1"), "ClusterRoleBinding", &admin);
+    let admin = ns.live(&binding).await;
+    ns.delete(&binding).await;
+    let subjects = admin["subjects"].clone();
+    let reference = json!({ "apiGroup": rbac, "kind": "ClusterRole", "name": role.name() });
+    let limited = binding
+        .clone()
+        .with("/subjects", subjects.clone())
+        .with("/roleRef", reference);
+    ns.create(&limited).await;
+
+    app.apply(app.environment("0.0.1", PODS, ALL_IN)).await;
+    let release = app
+        .becomes(0, "installed", |release| {
+            condition(release, "Scheduled") == "True"
+        })
+        .await;
+    let target = TestApplication::kind("TrafficTarget", name(&release));
+    let command = format!(
+        "; `baton cluster join {}` grants the rights of Baton",
+        app.clusters[0].joined.name()
+    );
+    ns.object_becomes(&target, "blocked by the missing right", |target| {
+        let text = target["status"].to_string();
+        text.contains("cannot list endpointslices: ") && text.contains(&command)
+    })
+    .await;
+    ns.delete(&limited).await;
+    ns.create(
+        &binding
+            .with("/subjects", subjects)
+            .with("/roleRef", admin["roleRef"].clone()),
+    )
+    .await;
+    app.completed(0).await;
 }
 
 /// Returns the uids of workloads, Services and pods, by cluster and name.
