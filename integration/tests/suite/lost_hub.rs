@@ -71,8 +71,10 @@ async fn a_deployment_takes_objects_over_from_a_lost_hub() {
     .await;
     let adopt = ["adopt", "od/web", "--from-hub", OLD];
     let shown = ns.plugin(&adopt).done();
-    let line =
-        format!("ConfigMap cm: taken over from ObjectSetPhase elsewhere/web-7-a of hub {OLD}");
+    let line = format!(
+        "ConfigMap {}/cm: taken over from ObjectSetPhase elsewhere/web-7-a of hub {OLD}",
+        ns.name()
+    );
     assert!(shown.stdout.contains(&line), "{}", shown.stdout);
     ns.plugin(&["adopt", "od/web", "--from-hub", "another", "--apply"])
         .done();
