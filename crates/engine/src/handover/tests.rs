@@ -253,7 +253,7 @@ fn an_owner_in_another_cluster_is_named_with_its_namespace() {
         &live,
     );
     assert!(
-        message.ends_with(", controlled by ObjectSet shop/somebody with uid unrelated"),
+        message.ends_with(", controlled by ObjectSet shop/somebody"),
         "{message}"
     );
 }
