@@ -14,7 +14,7 @@ use tokio::time::sleep;
 /// The time in which nothing may be written.
 const REST: Duration = Duration::from_mins(1);
 
-/// Two versions of MetalLB: a load balancer with definitions, webhooks and a DaemonSet.
+/// Two versions of `MetalLB`: a load balancer with definitions, webhooks and a `DaemonSet`.
 const METALLB: [Module; 2] = [
     Module {
         path: "go.universe.tf/metallb",
