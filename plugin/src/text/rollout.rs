@@ -238,7 +238,11 @@ mod tests {
 
     #[test]
     fn objects_that_have_ended_are_ready_after_their_deletion() {
-        let ended = |name: &str| json!({"group": "", "kind": "ConfigMap", "name": name, "namespace": "shop", "outcome": "Complete"});
+        let ended = |name: &str| {
+            json!({
+                "group": "", "kind": "ConfigMap", "name": name, "namespace": "shop", "outcome": "Complete",
+            })
+        };
         let two = json!([
             {"object": {"kind": "ConfigMap", "metadata": {"name": "x"}}},
             {"object": {"kind": "ConfigMap", "metadata": {"name": "y"}}},
