@@ -17,10 +17,12 @@ const EACH: &str = "*";
 /// The way in which a revision leaves a field to its controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leave {
-    /// As a create-only field: a value that the revision or an older one has set stays until the
-    /// controller replaces it.
+    /// The field is left out of the manifest. A value that an older revision has set stays until
+    /// the controller replaces it.
     CreateOnly,
-    /// The field is left out of the manifest: a value that an older revision has set is removed.
+    /// As above, but the server requires the field, so the manifest keeps it.
+    Required,
+    /// The field is left out of the manifest. A value that an older revision has set is removed.
     Out,
 }
 
@@ -81,14 +83,15 @@ const ROWS: [Row; 18] = [
     // Controllers of tokens and of pull secrets.
     row("", &["ServiceAccount"], &["secrets"], Leave::Out),
     row("", &["ServiceAccount"], &["imagePullSecrets"], Leave::Out),
-    row("", &["Secret"], &["data", "tls.crt"], Leave::CreateOnly),
-    row("", &["Secret"], &["data", "tls.key"], Leave::CreateOnly),
-    row("", &["Secret"], &["data", "token"], Leave::CreateOnly),
+    row("", &["Secret"], &["data", "tls.crt"], Leave::Required),
+    row("", &["Secret"], &["data", "tls.key"], Leave::Required),
+    row("", &["Secret"], &["data", "token"], Leave::Required),
 ];
 
 /// Leaves the fields of a manifest to the controllers that set them.
 ///
-/// Returns the fields that are create-only, and removes the others from the manifest. `gvk` is the
+/// Returns the fields that are create-only, and removes all fields that the server does not require
+/// from the manifest. `gvk` is the
 /// kind of the manifest. The manifest is that of a revision, with the texts of a Secret encoded.
 pub fn leave_to_controllers(gvk: &Gvk, manifest: &mut Value) -> Vec<FieldPath> {
     let mut create_only = Vec::new();
@@ -97,12 +100,15 @@ pub fn leave_to_controllers(gvk: &Gvk, manifest: &mut Value) -> Vec<FieldPath> {
             continue;
         }
         match row.leave {
-            Leave::Out => leave_out(manifest, row.path),
-            Leave::CreateOnly => {
+            Leave::Out => remove_empty(manifest, row.path, row.path),
+            Leave::CreateOnly | Leave::Required => {
                 let mut path = row.path.iter();
                 let value = path.try_fold(&*manifest, |value, key| value.get(key));
                 if value.is_some_and(|value| is_empty(row.path, value)) {
                     create_only.push(FieldPath::of(row.path));
+                    if row.leave == Leave::CreateOnly {
+                        remove_empty(manifest, row.path, row.path);
+                    }
                 }
             }
         }
@@ -115,6 +121,9 @@ pub fn leave_to_controllers(gvk: &Gvk, manifest: &mut Value) -> Vec<FieldPath> {
             .is_some_and(|rule| !rule.is_null())
     {
         create_only.push(FieldPath::of(&["rules"]));
+        if let Some(manifest) = manifest.as_object_mut() {
+            manifest.remove("rules");
+        }
     }
     create_only
 }
@@ -134,11 +143,7 @@ fn applies(row: &Row, manifest: &Value) -> bool {
     }
 }
 
-/// Removes the empty values at a path.
-fn leave_out(value: &mut Value, path: &'static [&'static str]) {
-    remove_empty(value, path, path);
-}
-
+/// Removes the empty values at the rest of a path.
 fn remove_empty(value: &mut Value, rest: &[&str], path: &[&str]) {
     match (rest, value) {
         ([EACH, rest @ ..], Value::Array(items)) => {
@@ -146,10 +151,10 @@ fn remove_empty(value: &mut Value, rest: &[&str], path: &[&str]) {
                 remove_empty(item, rest, path);
             }
         }
-        ([key], Value::Object(fields)) => {
-            if fields.get(*key).is_some_and(|value| is_empty(path, value)) {
-                fields.remove(*key);
-            }
+        ([key], Value::Object(fields))
+            if fields.get(*key).is_some_and(|value| is_empty(path, value)) =>
+        {
+            fields.remove(*key);
         }
         ([key, rest @ ..], Value::Object(fields)) => {
             if let Some(below) = fields.get_mut(*key) {
@@ -208,9 +213,9 @@ mod tests {
         assert_eq!(left(&manifest), expected, "{manifest}");
     }
 
-    /// The fields stay in the manifest, so that the server has them when it creates the object.
+    /// The manifest stays as it is.
     #[track_caller]
-    fn check_create_only(kind: &str, fields: &str, paths: &str) {
+    fn check_same(kind: &str, fields: &str, paths: &str) {
         check(kind, fields, paths, fields);
     }
 
@@ -219,13 +224,18 @@ mod tests {
         let role = "rbac.authorization.k8s.io/v1/ClusterRole";
         let aggregated = "aggregationRule: {clusterRoleSelectors: [{matchLabels: {a: b}}]}";
         for rules in ["rules: []", "rules: null", "rules: [{verbs: [get]}]"] {
-            check_create_only(role, &format!("{aggregated}, {rules}"), ".rules");
-            check_create_only(role, rules, "");
-            check_create_only(role, &format!("aggregationRule: null, {rules}"), "");
+            check(
+                role,
+                &format!("{aggregated}, {rules}"),
+                ".rules",
+                aggregated,
+            );
+            check_same(role, rules, "");
+            check_same(role, &format!("aggregationRule: null, {rules}"), "");
         }
         // An older revision may have set rules.
-        check_create_only(role, aggregated, ".rules");
-        check_create_only(
+        check_same(role, aggregated, ".rules");
+        check_same(
             "rbac.authorization.k8s.io/v1/Role",
             &format!("{aggregated}, rules: []"),
             "",
@@ -246,12 +256,20 @@ mod tests {
         }
         let path = ".spec.conversion.webhook.clientConfig.caBundle";
         for (bundle, expected) in [("''", path), ("null", path), ("Cg==", path), ("Q0E=", "")] {
-            check_create_only(
+            let with = |client| {
+                format!("spec: {{conversion: {{webhook: {{clientConfig: {{{client}}}}}}}}}")
+            };
+            let fields = with(format!("caBundle: {bundle}, url: x"));
+            let rest = if expected.is_empty() {
+                fields.clone()
+            } else {
+                with("url: x".to_owned())
+            };
+            check(
                 "apiextensions.k8s.io/v1/CustomResourceDefinition",
-                &format!(
-                    "spec: {{conversion: {{webhook: {{clientConfig: {{caBundle: {bundle}}}}}}}}}"
-                ),
+                &fields,
                 expected,
+                &rest,
             );
         }
         for (spec, expected) in [
@@ -261,7 +279,17 @@ mod tests {
             ("null", ""),
         ] {
             let fields = format!("spec: {spec}");
-            check_create_only("apiregistration.k8s.io/v1/APIService", &fields, expected);
+            let rest = if expected.is_empty() {
+                &fields
+            } else {
+                "spec: {}"
+            };
+            check(
+                "apiregistration.k8s.io/v1/APIService",
+                &fields,
+                expected,
+                rest,
+            );
         }
     }
 
@@ -275,7 +303,7 @@ mod tests {
         ] {
             check("v1/ConfigMap", fields, "", rest);
             check("v1/Secret", fields, "", rest);
-            check_create_only("example.com/v1/ConfigMap", fields, "");
+            check_same("example.com/v1/ConfigMap", fields, "");
         }
         check(
             "v1/ConfigMap",
@@ -286,12 +314,12 @@ mod tests {
         check("v1/Secret", "stringData: {}, data: {}", "", "");
         // The server requires these keys.
         let tls = "type: kubernetes.io/tls, data: {tls.crt: '', tls.key: ''}";
-        check_create_only("v1/Secret", tls, r".data.tls\.crt .data.tls\.key");
+        check_same("v1/Secret", tls, r".data.tls\.crt .data.tls\.key");
         let tls = "type: kubernetes.io/tls, data: {tls.crt: eA==, tls.key: eA==, token: ''}";
-        check_create_only("v1/Secret", tls, "");
+        check_same("v1/Secret", tls, "");
         let token = "type: kubernetes.io/service-account-token, data: {token: '', tls.crt: ''}";
-        check_create_only("v1/Secret", token, ".data.token");
-        check_create_only(
+        check_same("v1/Secret", token, ".data.token");
+        check_same(
             "v1/Secret",
             "type: Opaque, data: {tls.crt: '', token: ''}",
             "",
@@ -305,29 +333,35 @@ mod tests {
             "spec: {clusterIP: '', clusterIPs: [''], healthCheckNodePort: 0, ports: [{port: 80, nodePort: 0}, {port: \
              81, nodePort: 30081}]}",
             ".spec.clusterIP .spec.clusterIPs .spec.healthCheckNodePort",
-            "spec: {clusterIP: '', clusterIPs: [''], healthCheckNodePort: 0, ports: [{port: 80}, {port: 81, nodePort: \
-             30081}]}",
+            "spec: {ports: [{port: 80}, {port: 81, nodePort: 30081}]}",
         );
-        check_create_only(
+        check_same(
             "v1/Service",
             "spec: {clusterIP: None, clusterIPs: [None]}",
             "",
         );
         // The empty address belongs to the type.
-        check_create_only(
+        check_same(
             "v1/Service",
             "spec: {type: ExternalName, clusterIP: ''}",
             "",
         );
         let claim = "spec: {volumeName: '', storageClassName: ''}";
-        check_create_only("v1/PersistentVolumeClaim", claim, ".spec.volumeName");
-        check_create_only("v1/PersistentVolumeClaim", "spec: {volumeName: pv}", "");
-        check_create_only(
-            "v1/PersistentVolume",
-            "spec: {claimRef: {}}",
-            ".spec.claimRef",
+        check(
+            "v1/PersistentVolumeClaim",
+            claim,
+            ".spec.volumeName",
+            "spec: {storageClassName: ''}",
         );
-        check_create_only("v1/Pod", "spec: {nodeName: ''}", ".spec.nodeName");
+        check_same("v1/PersistentVolumeClaim", "spec: {volumeName: pv}", "");
+        let volume = "spec: {claimRef: {}}";
+        check("v1/PersistentVolume", volume, ".spec.claimRef", "spec: {}");
+        check(
+            "v1/Pod",
+            "spec: {nodeName: ''}",
+            ".spec.nodeName",
+            "spec: {}",
+        );
         check(
             "v1/ServiceAccount",
             "secrets: [], imagePullSecrets: []",
@@ -335,7 +369,7 @@ mod tests {
             "",
         );
         let account = "imagePullSecrets: [{name: a}]";
-        check_create_only("v1/ServiceAccount", account, "");
+        check_same("v1/ServiceAccount", account, "");
     }
 
     #[test]
@@ -347,7 +381,7 @@ mod tests {
                 "{:?}",
                 row.path
             );
-            if row.leave == Leave::CreateOnly {
+            if row.leave != Leave::Out {
                 let path = FieldPath::of(row.path);
                 assert_eq!(path.to_string().parse(), Ok(path));
             }
