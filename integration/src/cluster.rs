@@ -9,7 +9,7 @@ use kube::{Client, Config};
 use serde_json::Value;
 
 /// The cluster-scoped kinds that tests use.
-const CLUSTER_SCOPED: [&str; 15] = [
+const CLUSTER_SCOPED: [&str; 17] = [
     "Cluster",
     "ClusterObjectDeployment",
     "ClusterObjectSet",
@@ -23,8 +23,10 @@ const CLUSTER_SCOPED: [&str; 15] = [
     "Namespace",
     "PriorityClass",
     "SiteAssignment",
+    "StorageClass",
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
+    "ValidatingWebhookConfiguration",
 ];
 
 /// The answer of a server that refuses a request.

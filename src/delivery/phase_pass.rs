@@ -1,12 +1,13 @@
 //! Rolls out and tears down the objects of a delegated phase, in the manager and in an agent.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, slice, sync::Arc, time::Duration};
 
 use baton_apis::{
     EndedObject, LifecycleState, ObjectSetPhaseSpec, ObjectSetPhaseStatus, ObjectSetTemplatePhase,
     conditions::Reason, constants::CLASS_AGENT,
 };
 use baton_engine::{
+    autoscaling::leave_replicas,
     condition_list::Conditions,
     conditions::{
         Requeue, failing_since, report_phase, report_phase_unknown, requeue_refused, was_refused,
@@ -449,15 +450,16 @@ impl PhasePass<'_> {
                     .map(ToOwned::to_owned)
             })
             .unwrap_or_else(|| record.key.name.to_string());
-        let mut objects = spec.objects.clone();
-        if let Some(demand) = self.site.stop_request() {
-            stop(&mut objects, &demand.stop);
-        }
-        let phase = ObjectSetTemplatePhase {
+        let mut phase = ObjectSetTemplatePhase {
             name,
-            objects,
+            objects: spec.objects.clone(),
             ..ObjectSetTemplatePhase::default()
         };
+        // The revision does the same for autoscalers of its other phases.
+        leave_replicas(slice::from_mut(&mut phase), &record.key.namespace);
+        if let Some(demand) = self.site.stop_request() {
+            stop(&mut phase.objects, &demand.stop);
+        }
         let phases = prepare(&revision, vec![phase]);
         let mut problems = duplicates(&phases);
         problems.extend(misplaced_account(

@@ -32,6 +32,7 @@ use baton_apis::constants::{FIELD_MANAGER, GROUP};
 use serde_json::Value;
 
 use self::create_only::{owned_at, owned_part, remove, set};
+pub use self::expanded::with_expanded;
 pub use self::fields::Marker;
 use self::fields::write_key;
 use self::fingerprint::{ABSENT, mix, of_map, of_owned, of_value};
@@ -44,6 +45,7 @@ use self::walk::compare_roots;
 mod create_only;
 pub mod drift;
 pub mod dropped;
+mod expanded;
 mod fields;
 mod fingerprint;
 #[cfg(test)]
@@ -218,6 +220,11 @@ pub enum PathError {
 }
 
 impl FieldPath {
+    /// The path with these keys, which others may set.
+    pub(crate) fn of(keys: &[&str]) -> Self {
+        Self(keys.iter().map(|key| (*key).to_owned()).collect())
+    }
+
     /// Reads a path.
     ///
     /// # Errors

@@ -6,6 +6,7 @@
 //! the [`Answer`]s, until the engine has an outcome. The controllers run the loop with an API
 //! server, the property tests with a model of an API server.
 
+pub mod autoscaling;
 pub mod brake;
 pub mod chain;
 pub mod chain_names;

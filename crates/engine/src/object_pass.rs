@@ -22,7 +22,6 @@ use crate::{
         annotation, is_terminating, metadata, metadata_mut, owner_references, why_terminating,
     },
     revision::{Delivery, Desired, Revision},
-    stop::is_switched_on,
 };
 use baton_apis::{EndedObject, EndedOutcome, constants::ANNOTATION_REVISION};
 use references::References;
@@ -409,15 +408,8 @@ impl<'a> ObjectPass<'a> {
 
     /// The body of an apply to an existing object.
     fn body(&self, live: &Value, references: References) -> Value {
-        let mut body = self.desired.manifest.clone();
-        let create_only = &self.desired.create_only;
-        let left = create_only
-            .iter()
-            .filter(|path| !is_switched_on(live, path));
-        let left: Vec<_> = left.cloned().collect();
-        diff::with_create_only(&mut body, live, &left);
+        let mut body = self.desired.body(live);
         let list = references.list(live, self.revision);
-        diff::with_nulls_removed(&mut body, live);
         if !list.is_empty() {
             metadata_mut(&mut body).insert("ownerReferences".to_owned(), list.into());
         }

@@ -3,8 +3,10 @@
 //!
 //! Observable behaviour: `docs/contract/revisions.md`.
 
+mod body;
 mod kinds;
 mod manifest;
+pub mod set_by_controllers;
 #[cfg(test)]
 mod tests;
 
@@ -34,6 +36,7 @@ use crate::{
 };
 
 use manifest::{forbidden, malformed, owners_annotation};
+use set_by_controllers::leave_to_controllers;
 
 pub(crate) use kinds::KindProblem;
 pub use kinds::{KindScope, KindState, Kinds};
@@ -278,7 +281,7 @@ pub fn prepare(revision: &Revision, phases: Vec<ObjectSetTemplatePhase>) -> Vec<
                         violations.extend(forbidden(&manifest));
                     }
                     violations.extend(owners_annotation(&manifest));
-                    let create_only = entry
+                    let mut create_only: Vec<_> = entry
                         .create_only_fields
                         .iter()
                         .filter_map(|path| match FieldPath::parse(path) {
@@ -302,6 +305,11 @@ pub fn prepare(revision: &Revision, phases: Vec<ObjectSetTemplatePhase>) -> Vec<
                     }
                     let written_namespace = metadata(&manifest, "namespace").to_owned();
                     complete(revision, &mut manifest);
+                    for path in leave_to_controllers(&gvk, &mut manifest) {
+                        if !create_only.contains(&path) {
+                            create_only.push(path);
+                        }
+                    }
                     Desired {
                         key: ObjectKey {
                             group: gvk.group.clone(),

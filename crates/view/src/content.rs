@@ -8,6 +8,7 @@ use baton_apis::{
     constants::{CLASS_CLUSTER_PREFIX, CLASS_DEFAULT, LABEL_OBJECT_DEPLOYMENT},
 };
 use baton_engine::{
+    autoscaling::leave_replicas,
     object::Identity,
     revision as engine,
     revision::{Delivery, Desired, prepare},
@@ -192,27 +193,36 @@ impl Slices {
         namespace: Option<&str>,
         phases: &[ObjectSetTemplatePhase],
     ) -> RevisionContent {
-        let phases = phases.iter().map(|phase| {
-            let mut whole = phase.clone();
+        let mut missing = Vec::new();
+        let mut whole_phases = phases.to_vec();
+        for whole in &mut whole_phases {
             let mut missing_slices = Vec::new();
-            for name in &phase.slices {
+            for name in &std::mem::take(&mut whole.slices) {
                 match self.get(namespace, name) {
                     Some(objects) => whole.objects.extend(objects.iter().cloned()),
                     None => missing_slices.push(name.clone()),
                 }
             }
-            let revision = engine::Revision {
-                delivery: delivery(&phase.class),
-                ..revision.clone()
-            };
-            let prepared = prepare(&revision, vec![whole]).into_iter();
-            Phase {
-                name: phase.name.clone(),
-                class: phase.class.clone(),
-                objects: prepared.flat_map(|phase| phase.objects).collect(),
-                missing_slices,
-            }
-        });
+            missing.push(missing_slices);
+        }
+        leave_replicas(&mut whole_phases, &revision.identity.namespace);
+        let phases = whole_phases
+            .into_iter()
+            .zip(missing)
+            .map(|(whole, missing_slices)| {
+                let (name, class) = (whole.name.clone(), whole.class.clone());
+                let revision = engine::Revision {
+                    delivery: delivery(&class),
+                    ..revision.clone()
+                };
+                let prepared = prepare(&revision, vec![whole]).into_iter();
+                Phase {
+                    name,
+                    class,
+                    objects: prepared.flat_map(|phase| phase.objects).collect(),
+                    missing_slices,
+                }
+            });
         RevisionContent {
             phases: phases.collect(),
         }

@@ -31,6 +31,7 @@ mod cluster_commands_rights;
 mod clusters;
 mod collisions;
 mod containers;
+mod controller_fields;
 mod crash;
 mod deletion;
 mod deployments;

@@ -1,22 +1,24 @@
-//! Fields that an autoscaler of the package sets.
+//! Fields that an autoscaler of the package, or a controller of the control plane, sets.
 
 use std::collections::BTreeMap;
 
-use baton_engine::{Gvk, ObjectKey};
-use serde_json::Value;
+use baton_engine::{
+    ObjectKey,
+    autoscaling::{self, REPLICAS},
+    revision::set_by_controllers::leave_to_controllers,
+};
 
 use super::manifest::Manifest;
 
-const REPLICAS: &str = ".spec.replicas";
-
-/// Finds objects whose number of replicas an autoscaler of the package sets.
+/// Finds fields that others set by design, by the index of the manifest.
 ///
-/// The number in their manifest is only used to create them, as later applies would undo the work
-/// of the autoscaler. Returns a note for each.
+/// The number of replicas in a manifest that an autoscaler of the package scales is only used to
+/// create the object, as later applies would undo the work of the autoscaler. Returns a note for
+/// each. The same holds for fields that a manifest leaves to the control plane.
 pub(crate) fn create_only_fields(
     manifests: &[Manifest],
 ) -> (BTreeMap<usize, Vec<String>>, Vec<String>) {
-    let mut fields = BTreeMap::new();
+    let mut fields: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     let mut notes = Vec::new();
     for autoscaler in manifests {
         let Some(target) = target(autoscaler) else {
@@ -37,25 +39,19 @@ pub(crate) fn create_only_fields(
             ));
         }
     }
+    for (index, manifest) in manifests.iter().enumerate() {
+        let left = leave_to_controllers(&manifest.gvk, &mut manifest.object.clone());
+        for path in left {
+            fields.entry(index).or_default().push(path.to_string());
+        }
+    }
     (fields, notes)
 }
 
 fn target(manifest: &Manifest) -> Option<ObjectKey> {
-    match (manifest.gvk.group.as_str(), manifest.gvk.kind.as_str()) {
-        ("autoscaling", "HorizontalPodAutoscaler") | ("keda.sh", "ScaledObject") => {}
-        _ => return None,
-    }
-    let target = manifest.object.pointer("/spec/scaleTargetRef")?;
-    let text = |field| target.get(field).and_then(Value::as_str);
-    // Only the second kind of autoscaler has these defaults. The first one requires the fields.
-    let gvk = Gvk::new(
-        text("apiVersion").unwrap_or("apps/v1"),
-        text("kind").unwrap_or("Deployment"),
-    );
+    let target = autoscaling::target(&manifest.object)?;
     Some(ObjectKey {
-        group: gvk.group,
-        kind: gvk.kind,
         namespace: manifest.namespace.clone(),
-        name: text("name")?.to_owned(),
+        ..target
     })
 }

@@ -6,6 +6,7 @@ use baton_apis::{
     ObjectSetSpec, ObjectSetStatus, ObjectSetTemplatePhase, conditions::Reason, constants::GROUP,
 };
 use baton_engine::{
+    autoscaling::leave_replicas,
     conditions::{failing_since, was_refused},
     diff,
     names::{is_subdomain, quoted},
@@ -113,6 +114,7 @@ impl ObjectSets {
         let (missing_slices, impossible_slices) = self.inline_slices(record, &mut phases).await?;
         let is_complete = missing_slices.is_empty() && impossible_slices.is_empty();
         let content_hash = is_complete.then(|| content_hash(&phases));
+        leave_replicas(&mut phases, &record.key.namespace);
         problems.extend(missing_slices.iter().cloned());
         // Impossible slices block only the roll-out, not the teardown: a revision with one has
         // never written anything.

@@ -1,5 +1,6 @@
 //! Autoscalers in charts.
 
+use baton_engine::autoscaling::target;
 use serde_json::Value;
 
 use super::object::Object;
@@ -8,16 +9,16 @@ use super::object::Object;
 /// for it.
 pub(super) fn least_pods(objects: &[Object], workload: &Object) -> Option<i32> {
     let mut autoscalers = objects.iter().filter_map(|object| {
-        let least = match (object.group(), &*object.kind) {
-            ("autoscaling", "HorizontalPodAutoscaler") => "minReplicas",
-            ("keda.sh", "ScaledObject") => "minReplicaCount",
-            _ => return None,
+        let target = target(&object.value)?;
+        let least = match &*object.kind {
+            "HorizontalPodAutoscaler" => "minReplicas",
+            _ => "minReplicaCount",
         };
-        let target = object.at(&["spec", "scaleTargetRef"]);
-        // A ScaledObject without a kind scales a Deployment.
-        let kind = target["kind"].as_str().unwrap_or("Deployment");
-        (kind == workload.kind && target["name"] == *workload.name)
-            .then(|| object.at(&["spec", least]))
+        // All objects of a chart are in the namespace of the Release.
+        let is_target = target.group == workload.group()
+            && target.kind == workload.kind
+            && target.name == workload.name;
+        is_target.then(|| object.at(&["spec", least]))
     });
     // With less than one pod there would be no Release to send traffic to.
     let least = autoscalers.next()?;

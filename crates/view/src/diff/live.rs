@@ -1,7 +1,7 @@
 //! The differences of a live object from the manifest in its revision.
 
 use baton_engine::{
-    diff::{Difference, compare, owned_fields, with_create_only, with_nulls_removed},
+    diff::{Difference, compare, owned_fields},
     object::{Identity, controller, is_terminating, owner_references, text},
     revision::Desired,
 };
@@ -15,9 +15,7 @@ use crate::children::owner_outside_chain;
 /// The body of the manager's apply to a live object. Create-only fields are left out, or have their
 /// live values.
 pub fn body(desired: &Desired, live: &Value) -> Value {
-    let mut body = desired.manifest.clone();
-    with_create_only(&mut body, live, &desired.create_only);
-    with_nulls_removed(&mut body, live);
+    let mut body = desired.body(live);
     // The chain decides about owner references. References that the manager wrote stay as they are.
     let owned = owned_fields(live);
     let owned = owned
