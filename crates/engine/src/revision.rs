@@ -14,12 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use baton_apis::{
     CollisionProtection, ConditionMapping, ControlledObjectReference, EndedObject, LifecycleState,
-    ObjectSetTemplatePhase, WaitingForObject,
-    conditions::Reason,
-    constants::{
-        ANNOTATION_REVISION, LABEL_CACHE, LABEL_CACHE_VALUE, LABEL_INSTANCE, LABEL_MANAGED_BY,
-        LABEL_MANAGED_BY_VALUE, LABEL_PACKAGE,
-    },
+    ObjectSetTemplatePhase, WaitingForObject, conditions::Reason,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -29,12 +24,13 @@ use crate::{
     Gvk, ObjectKey,
     delegated::Delegated,
     diff::FieldPath,
-    diff::{encode_texts, is_secret},
+    diff::is_secret,
     mapping::is_condition_type,
     names::{for_message, is_label, quoted, segment_problem},
-    object::{Identity, map_mut, metadata, metadata_mut, owner_references, text},
+    object::{Identity, metadata, owner_references, text},
 };
 
+use body::complete;
 use manifest::{forbidden, malformed, owners_annotation};
 use set_by_controllers::leave_to_controllers;
 
@@ -225,18 +221,6 @@ impl Desired {
     }
 }
 
-/// Fields of an object that only a server sets, and that an apply must not contain.
-const SERVER_SET: [&str; 8] = [
-    "managedFields",
-    "resourceVersion",
-    "uid",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "generation",
-    "selfLink",
-];
-
 /// Prepares the phases of a revision: the bodies to write, and the violations of each manifest. The
 /// phases already include the objects of their slices.
 ///
@@ -334,54 +318,6 @@ pub fn prepare(revision: &Revision, phases: Vec<ObjectSetTemplatePhase>) -> Vec<
             delegated: None,
         })
         .collect()
-}
-
-/// Adds the metadata of every managed object, removes fields that only a server may set, and
-/// encodes the texts of a Secret.
-fn complete(revision: &Revision, manifest: &mut Value) {
-    if let Some(manifest) = manifest.as_object_mut() {
-        manifest.remove("status");
-    }
-    encode_texts(manifest);
-    let fields = metadata_mut(manifest);
-    for field in SERVER_SET {
-        fields.remove(field);
-    }
-    fields.remove("ownerReferences");
-    if revision.delivery == Delivery::InProcess
-        && revision.identity.is_namespaced()
-        && fields
-            .get("namespace")
-            .and_then(Value::as_str)
-            .is_none_or(str::is_empty)
-    {
-        fields.insert(
-            "namespace".to_owned(),
-            revision.identity.namespace.clone().into(),
-        );
-    }
-    let mut metadata = Value::Object(std::mem::take(fields));
-    let labels = map_mut(&mut metadata, "labels");
-    labels.insert(LABEL_CACHE.to_owned(), LABEL_CACHE_VALUE.into());
-    if revision.delivery != Delivery::InProcess {
-        // A value of the user is not changed.
-        labels
-            .entry(LABEL_MANAGED_BY)
-            .or_insert_with(|| LABEL_MANAGED_BY_VALUE.into());
-    }
-    for (label, value) in [
-        (LABEL_PACKAGE, &revision.package),
-        (LABEL_INSTANCE, &revision.instance),
-    ] {
-        if let Some(value) = value {
-            labels.insert(label.to_owned(), value.clone().into());
-        }
-    }
-    map_mut(&mut metadata, "annotations").insert(
-        ANNOTATION_REVISION.to_owned(),
-        revision.number.to_string().into(),
-    );
-    manifest["metadata"] = metadata;
 }
 
 /// Violations of the revision as a whole, which precede any other check: duplicate objects. Phases

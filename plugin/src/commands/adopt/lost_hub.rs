@@ -226,8 +226,8 @@ fn collisions(message: &str) -> Vec<Collision<'_>> {
 mod tests {
     use super::*;
 
-    const BOTH: &str = "object shop/a kind:ConfigMap: refusing adoption, object /v1, Kind=ConfigMap shop/a not owned by \
-         previous revision, controlled by ObjectSetPhase shop/web-1-p of hub old\
+    const BOTH: &str = "object shop/a kind:ConfigMap: refusing adoption, object /v1, Kind=ConfigMap shop/a not owned \
+         by previous revision, controlled by ObjectSetPhase shop/web-1-p of hub old\
          object /b kind:Secret: refusing adoption, object /v1, Kind=Secret shop/b not owned by previous revision, \
          controlled by ObjectSetPhase shop/web-1-p with uid u\
          object shop/c kind:Secret: refusing adoption, object /v1, Kind=Secret shop/c was left behind by a revision";
