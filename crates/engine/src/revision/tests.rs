@@ -1,3 +1,4 @@
+use baton_apis::constants::LABEL_MANAGED_BY;
 use serde_json::json;
 
 use super::*;
