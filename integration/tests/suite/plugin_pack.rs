@@ -244,6 +244,33 @@ async fn slices_are_created_first_and_renamed_on_change() {
     }
 }
 
+/// A client that is killed after the slices leaves none behind that nothing would ever delete.
+#[tokio::test]
+async fn a_deployment_owns_its_slices_before_its_revision_does() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let args = ["pack", "-", "--name=big", "--slice-limit=4Ki", "--apply"];
+    ns.plugin_with_input(&args, &config_maps(30, None)).done();
+    let big = ns.existing("big");
+    big.concluded().await;
+    // No revision is created while the deployment is paused.
+    big.patch(&json!({ "spec": { "paused": true } })).await;
+    let changed = config_maps(30, Some(7));
+    let second = ns.plugin_with_input(&args, &changed).done().stdout;
+    let created = second
+        .lines()
+        .find_map(|line| line.strip_suffix(" created"));
+    let (_, name) = created.unwrap().split_once('/').unwrap();
+    let slice = json!({
+        "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSlice",
+        "metadata": { "namespace": ns.name() },
+    });
+    let slices = ns.cluster().list(&slice, "").await;
+    let slice = slices
+        .iter()
+        .find(|slice| slice["metadata"]["name"] == name);
+    assert_eq!(owner_names(slice.unwrap()), ["big"]);
+}
+
 /// Returns objects of all kinds with probes, including those that a wrong probe would never find
 /// available.
 fn all_probed_kinds() -> Vec<Value> {

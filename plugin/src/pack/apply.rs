@@ -5,10 +5,10 @@ use std::pin::pin;
 use baton_apis::kinds::Kind;
 use baton_kubernetes::wire::MediaType;
 use baton_terminal::error::is_not_served;
-use baton_view::object::text_at;
+use baton_view::{chain::kind::ChainKind, object::text_at};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::core::Status;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     connect::{Cluster, FIELD_MANAGER, Write},
@@ -70,9 +70,10 @@ pub(crate) async fn apply(
     } else {
         &[check, mode]
     };
+    let slices = slices_with_owner(cluster, package).await?;
     let mut holder = Value::Null;
     for step in modes {
-        let slices = stream::iter(&package.slices)
+        let slices = stream::iter(&slices)
             .map(async |slice| Ok((slice, apply_slice(cluster, slice, *step).await?)))
             .buffered(MAX_CONCURRENT);
         let object = stream::once(async {
@@ -92,7 +93,36 @@ pub(crate) async fn apply(
             }
         }
     }
+    // A slice of an earlier attempt, which nothing named, may have been deleted in the meantime.
+    if !mode.dry_run {
+        for slice in &slices {
+            apply_slice(cluster, slice, mode).await?;
+        }
+    }
     Ok(holder)
+}
+
+/// The slices of a package. A deployment that exists owns them until its next revision does, so
+/// that they are deleted with the deployment at the latest.
+async fn slices_with_owner(cluster: &Cluster, package: &Package) -> Result<Vec<Value>, Error> {
+    let mut slices = package.slices.clone();
+    let is_deployment = ChainKind::of(&package.object).is_some_and(ChainKind::is_deployment);
+    if slices.is_empty() || !is_deployment {
+        return Ok(slices);
+    }
+    let Some(deployment) = cluster.metadata_at(&path(cluster, &package.object)).await? else {
+        return Ok(slices);
+    };
+    let owner = json!([{
+        "apiVersion": package.object["apiVersion"],
+        "kind": package.object["kind"],
+        "name": deployment["metadata"]["name"],
+        "uid": deployment["metadata"]["uid"],
+    }]);
+    for slice in &mut slices {
+        slice["metadata"]["ownerReferences"] = owner.clone();
+    }
+    Ok(slices)
 }
 
 /// Applies a slice. An existing one has the wanted content: its name depends on the content, and it
