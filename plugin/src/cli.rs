@@ -64,6 +64,8 @@ const TERMINATED: u8 = 143;
 /// Exit code if the reader closes the output, as for [`INTERRUPTED`].
 const CLOSED_PIPE: u8 = 141;
 const FAILED: u8 = 2;
+const REFUSED: u8 = 3;
+const OVERTAKEN: u8 = 4;
 
 /// Runs the command in the arguments of the process, and prints errors.
 pub(crate) async fn run() -> ExitCode {
@@ -76,12 +78,16 @@ pub(crate) async fn run() -> ExitCode {
     match result {
         Ok(Exit::Fine) => ExitCode::SUCCESS,
         Ok(Exit::Negative) => ExitCode::from(1),
-        Ok(Exit::Refused) => ExitCode::from(3),
-        Ok(Exit::Superseded) => ExitCode::from(4),
+        Ok(Exit::Refused) => ExitCode::from(REFUSED),
+        Ok(Exit::Superseded) => ExitCode::from(OVERTAKEN),
         Err(error) if error.is_closed_pipe() => ExitCode::from(CLOSED_PIPE),
         Err(error) => {
             report(&format!("error: {error}"));
-            ExitCode::from(FAILED)
+            ExitCode::from(match error {
+                Error::Foreseen(_) => REFUSED,
+                Error::Overtaken(_) => OVERTAKEN,
+                _ => FAILED,
+            })
         }
     }
 }

@@ -22,7 +22,7 @@ use baton_view::{
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
-use super::{cascading_deletion, phase_clusters::read_again};
+use super::{cascading_deletion, phase_clusters::read_again, refusals};
 use crate::{
     cluster::lists,
     connect::{Cluster, MAX_CONCURRENT},
@@ -76,6 +76,28 @@ impl PendingApply {
         }
     }
 
+    /// Reports what the server or the manager would refuse. `given` are slices that are applied
+    /// together with the object.
+    ///
+    /// # Errors
+    /// As [`refusals::check`].
+    pub(crate) async fn check(
+        &self,
+        cluster: &Cluster,
+        given: &[Value],
+        is_forced: bool,
+    ) -> Result<(), Error> {
+        let Ok(chains) = &self.chains else {
+            return Ok(());
+        };
+        let mut given = given.to_vec();
+        for slice in &mut given {
+            slice["metadata"]["namespace"] = self.object["metadata"]["namespace"].clone();
+        }
+        let plan = Plan::of(self.kind, &self.object, chains);
+        refusals::check(cluster, plan, &given, is_forced).await
+    }
+
     /// The revisions whose objects the apply deletes unless the new revision wants them, with their
     /// content.
     ///
@@ -102,15 +124,20 @@ impl PendingApply {
     }
 }
 
-/// Reports the losses by a revision that is about to be created in a chain.
-pub(crate) async fn warn_before_revision(
+/// Reports the refusals and the losses by a revision that is about to be created in a chain.
+///
+/// # Errors
+/// As [`refusals::check`].
+pub(crate) async fn check_revision(
     cluster: &Cluster,
     chain: &Chain,
-    kind: ChainKind,
-    object: &Value,
-) {
-    let plan = Plan::of(kind, object, std::slice::from_ref(chain));
-    warn(plan, cluster, &[]).await;
+    (kind, object): (ChainKind, &Value),
+    is_forced: bool,
+) -> Result<(), Error> {
+    let plan = || Plan::of(kind, object, std::slice::from_ref(chain));
+    refusals::check(cluster, plan(), &[], is_forced).await?;
+    warn(plan(), cluster, &[]).await;
+    Ok(())
 }
 
 async fn warn(plan: Result<Option<Plan>, NoPlan>, cluster: &Cluster, given: &[Value]) {

@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn a_slice_is_unused_an_hour_after_its_creation_unless_it_is_named() {
         let now: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
-        let left = |minutes| Some(Duration::from_secs(60 * minutes));
+        let left = |minutes| Some(Duration::from_mins(minutes));
         for (created, is_named, expected) in [
             (Some("2026-01-01T11:50:00Z"), false, left(50)),
             (

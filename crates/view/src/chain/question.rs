@@ -126,6 +126,20 @@ impl OneChain {
     }
 }
 
+impl OneChain {
+    /// The chain of a cluster-scoped deployment with the name; `None` if the user may not read it.
+    fn of_cluster(&self, lists: &Lists) -> Result<Option<Chain>, NoAnswer> {
+        let target = Target::new(ChainKind::ClusterObjectDeployment, &self.target.name);
+        let deployments = ChainKind::ClusterObjectDeployment.path(None);
+        let own = lists.optional(&ListRequest::of_one(deployments, &target.name))?;
+        if own.first().is_none() {
+            return Ok(None);
+        }
+        let namespace = None;
+        Self { target, namespace }.answer(lists)
+    }
+}
+
 impl Question for OneChain {
     type Answer = Option<Chain>;
 
@@ -137,7 +151,10 @@ impl Question for OneChain {
             kind: self.target.candidates()[0],
             namespace: self.namespace.clone(),
         };
-        Ok(pick(all.answer(lists)?, &self.target))
+        match pick(all.answer(lists)?, &self.target) {
+            None if self.target.kind.is_none() => self.of_cluster(lists),
+            chain => Ok(chain),
+        }
     }
 }
 
