@@ -115,6 +115,13 @@ impl Cluster {
             .await
     }
 
+    /// As [`Cluster::update`], under a manager's name.
+    pub async fn update_as(&self, object: &Value, manager: &str) -> Result<Value, Refused> {
+        let url = format!("{}?fieldManager={manager}", url(object));
+        self.send(Method::PUT, &url, "application/json", object)
+            .await
+    }
+
     /// Replaces the status of an object whose status is a subresource.
     pub async fn update_status(&self, object: &Value) -> Result<Value, Refused> {
         let url = format!("{}/status", url(object));

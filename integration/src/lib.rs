@@ -50,6 +50,7 @@ pub mod revision;
 pub mod schema;
 pub mod seed;
 pub mod set;
+pub mod shipper;
 pub mod sites;
 pub mod svg;
 pub mod takeover;

@@ -16,6 +16,10 @@ pub const LABEL_RELEASE: &str = "shipper-release";
 pub const LABEL_RELEASE_HASH: &str = "shipper-release-hash";
 /// Label on installed objects: name of the `InstallationTarget` that installed the object last.
 pub const LABEL_OWNED_BY: &str = "shipper-owned-by";
+/// End of the name of an anchor: a `ConfigMap` of Shipper that owns the objects of a release.
+pub const ANCHOR_SUFFIX: &str = "-anchor";
+/// Field manager of Shipper.
+pub const FIELD_MANAGER: &str = "shipper";
 /// Label on pods, and key in the selector of the Service that balances: the pod gets traffic or
 /// not. Absent: [`TRAFFIC_DISABLED`].
 pub const LABEL_TRAFFIC_STATUS: &str = "shipper-traffic-status";

@@ -110,7 +110,8 @@ pub struct StrategyState {
     pub waiting_for_command: ConditionStatus,
 }
 
-/// A condition of a release at a step. All fields are always written.
+/// A condition of a release at a step. All fields are always written; Shipper may leave reason and
+/// message out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
@@ -128,8 +129,10 @@ pub struct StrategyCondition {
     )]
     pub last_transition_time: Option<Time>,
     /// Reason that the condition is not true, in one word for programs.
+    #[serde(default, deserialize_with = "null_as_default")]
     pub reason: String,
     /// Message for people: the state that the release waits for.
+    #[serde(default, deserialize_with = "null_as_default")]
     pub message: String,
     /// Index of the step that the condition was reported for.
     pub step: i32,

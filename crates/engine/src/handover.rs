@@ -3,19 +3,24 @@
 //!
 //! Observable behaviour: `docs/contract/handover.md`.
 
+mod shipper;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 
-use baton_apis::{CollisionProtection, constants::LABEL_PACKAGE};
+use baton_apis::{CollisionProtection, constants};
 use serde_json::Value;
 
 use crate::{
     ObjectKey,
-    object::{controller, is_controller, is_of_own_group, owner_references, revision_number, text},
+    diff::legacy,
+    object::{
+        controller, is_controller, is_of_own_group, label, owner_references, revision_number, text,
+    },
     revision::{Delivery, Desired, Revision},
 };
+use shipper::Installation;
 
 /// An existing revision of the same kind and namespace, found by a uid in an owner reference: its
 /// own uid or that of one of its delegated phases.
@@ -240,6 +245,7 @@ pub fn decide_adoption(
         {
             Adoption::Refuse(Refusal::Protected)
         }
+        (Situation::Unowned, _) if is_installed_by_shipper(desired, live) => Adoption::Adopt(None),
         (Situation::Unowned, _) if is_left_behind => Adoption::Refuse(Refusal::LeftBehind),
         (Situation::Ours, _) => Adoption::Keep,
         (Situation::Newer(sibling), _) => Adoption::Leave(sibling.name.clone()),
@@ -275,14 +281,37 @@ fn is_lost(revision: &Revision, situation: &Situation, live: &Value) -> bool {
 
 /// True for objects of the package manager's own package, which are always adopted.
 fn is_own_package(desired: &Desired) -> bool {
-    desired
-        .manifest
-        .pointer("/metadata/labels")
-        .is_some_and(|labels| text(labels, LABEL_PACKAGE) == "package-operator")
+    label(&desired.manifest, constants::LABEL_PACKAGE) == "package-operator"
+}
+
+/// True if Shipper has installed the object for the Release that the manifest was rendered for.
+/// Such an object is adopted under every protection.
+fn is_installed_by_shipper(desired: &Desired, live: &Value) -> bool {
+    Installation::of(live).is_some_and(|it| it.is_of(&desired.manifest))
+}
+
+/// The field managers whose fields become those of the revision when it adopts the object.
+///
+/// There are none if the revision or a sibling controls the object, or controlled it last.
+pub fn former_managers(
+    revision: &Revision,
+    siblings: &dyn Siblings,
+    desired: &Desired,
+    live: &Value,
+) -> Vec<String> {
+    let mut managers = match classify(revision, siblings, live) {
+        Situation::Foreign | Situation::Unowned => legacy::former_managers(&desired.manifest),
+        _ => return Vec::new(),
+    };
+    if is_installed_by_shipper(desired, live) {
+        managers.push(constants::shipper::FIELD_MANAGER.to_owned());
+    }
+    managers
 }
 
 /// The message of a collision. It begins with the namespace in the manifest, and names the object's
-/// namespace after that. If a revision controls the live object, its name is at the end.
+/// namespace after that. If a revision controls the live object, its name is at the end. If Shipper
+/// has installed the object for another Release, the name of that Release is at the end.
 pub fn collision_message(desired: &Desired, refusal: Refusal, live: &Value) -> String {
     let (key, written) = (&desired.key, &desired.written_namespace);
     let object = format!("{} {}/{}", desired.gvk, key.namespace, key.name);
@@ -291,13 +320,19 @@ pub fn collision_message(desired: &Desired, refusal: Refusal, live: &Value) -> S
         Refusal::SameNumber => format!("revision collision on {object}"),
         Refusal::Protected => format!("object {object} not owned by previous revision"),
     };
-    let by = controlling_revision(live).map_or_else(String::new, |owner| {
-        let (kind, name) = (text(owner, "kind"), text(owner, "name"));
-        match text(owner, "namespace") {
-            "" => format!(", controlled by {kind} {name}"),
-            namespace => format!(", controlled by {kind} {namespace}/{name}"),
+    let by = match controlling_revision(live) {
+        Some(owner) => {
+            let (kind, name) = (text(owner, "kind"), text(owner, "name"));
+            match text(owner, "namespace") {
+                "" => format!(", controlled by {kind} {name}"),
+                namespace => format!(", controlled by {kind} {namespace}/{name}"),
+            }
         }
-    });
+        None => match Installation::of(live).and_then(|it| it.release()) {
+            Some(release) => format!(", installed by Shipper for Release {release}"),
+            None => String::new(),
+        },
+    };
     format!(
         "object {written}/{} kind:{}: refusing adoption, {why}{by}",
         key.name, key.kind

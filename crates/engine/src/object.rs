@@ -87,6 +87,12 @@ pub fn annotation<'a>(object: &'a Value, name: &str) -> &'a str {
     annotations.map_or("", |annotations| text(annotations, name))
 }
 
+/// Returns the value of a label; empty if absent.
+pub fn label<'a>(object: &'a Value, name: &str) -> &'a str {
+    let labels = object.pointer("/metadata/labels");
+    labels.map_or("", |labels| text(labels, name))
+}
+
 /// Returns the owner references; empty if there are none.
 pub fn owner_references(object: &Value) -> &[Value] {
     object

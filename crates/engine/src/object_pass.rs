@@ -14,7 +14,10 @@ use crate::{
     Request,
     diff::{self, Difference, drift::Drift, leftovers::Leftovers, legacy},
     ended,
-    handover::{Adoption, Siblings, Situation, classify, collision_message, decide_adoption},
+    handover::{
+        Adoption, Siblings, Situation, classify, collision_message, decide_adoption,
+        former_managers,
+    },
     object::{
         annotation, is_terminating, metadata, metadata_mut, owner_references, why_terminating,
     },
@@ -428,12 +431,7 @@ impl<'a> ObjectPass<'a> {
     /// The managers whose fields become ours: none, unless the object is taken over from an owner
     /// that is no revision.
     fn former_managers(&self, live: &Value) -> Vec<String> {
-        match self.classify(live) {
-            Situation::Foreign | Situation::Unowned => {
-                legacy::former_managers(&self.desired.manifest)
-            }
-            _ => Vec::new(),
-        }
+        former_managers(self.revision, self.siblings, self.desired, live)
     }
 
     fn needs_migration(&self, live: &Value) -> bool {

@@ -124,6 +124,7 @@ pub enum Step<'a, K> {
 pub struct Fold<K> {
     unserved: Unserved,
     extent: Extent,
+    is_forbidden: bool,
     was_complete: bool,
     /// Identities of the list that is under way, if one is.
     listed: Option<BTreeSet<K>>,
@@ -136,6 +137,7 @@ impl<K: Identity> Fold<K> {
         Self {
             unserved,
             extent: Extent::Nothing,
+            is_forbidden: false,
             was_complete: false,
             listed: None,
         }
@@ -144,6 +146,11 @@ impl<K: Identity> Fold<K> {
     /// The current extent.
     pub fn extent(&self) -> &Extent {
         &self.extent
+    }
+
+    /// True if the client has no right to list the objects.
+    pub fn is_forbidden(&self) -> bool {
+        self.is_forbidden
     }
 
     /// True if all objects were known once, even if they are unknown now.
@@ -186,6 +193,7 @@ impl<K: Identity> Fold<K> {
                 // Outside of a list the watch continues where it was.
                 if self.listed.take().is_some() || self.extent != Extent::All {
                     self.extent = Extent::Unavailable((*cause).into());
+                    self.is_forbidden = matches!(event, Event::Forbidden(_));
                 }
                 Step::Nothing
             }
@@ -210,6 +218,7 @@ impl<K: Identity> Fold<K> {
 
     fn complete(&mut self, version: u64) -> Step<'static, K> {
         self.extent = Extent::All;
+        self.is_forbidden = false;
         self.was_complete = true;
         let listed = self.listed.take().unwrap_or_default();
         Step::Retain { listed, version }

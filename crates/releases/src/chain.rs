@@ -1,6 +1,6 @@
 //! The chains of revisions that install Releases: one chain for each application and cluster.
 
-use baton_engine::chain_names::{self, begin, short_hash};
+use baton_engine::chain_names::{self, NoNextNumber, begin, next_number, short_hash};
 
 /// Maximum length of the base of a revision name. The names of phases add to it, and have at most
 /// 253 characters.
@@ -31,9 +31,60 @@ pub fn number_of(name: &str, release: &str, cluster: &str) -> Option<i64> {
     (revision_name(release, cluster, number) == name).then_some(number)
 }
 
+/// The place of a new revision in a chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Number of the revision.
+    pub number: i64,
+    /// Names of the previous revisions that do not exist yet.
+    pub reserved: Vec<String>,
+}
+
+/// The place at the end of a chain in a cluster.
+///
+/// `revisions` are the names and numbers of the existing ones. `earlier` are the older Releases that
+/// are installed in the cluster and have no revision, the oldest first. Shipper has installed such
+/// Releases. Each of them has its number in advance, so that the Releases of an application are in
+/// their order, whichever is looked at first.
+///
+/// # Errors
+/// If no number is left. Names the revision with the highest number.
+pub fn place_at_end<'a>(
+    revisions: impl IntoIterator<Item = (&'a str, Option<i64>)>,
+    earlier: &[&str],
+    cluster: &str,
+) -> Result<Place, NoNextNumber> {
+    let mut number = next_number(revisions)?;
+    let mut reserved = Vec::with_capacity(earlier.len());
+    for release in earlier {
+        let name = revision_name(release, cluster, number);
+        number = next_number([(&name, Some(number))])?;
+        reserved.push(name);
+    }
+    Ok(Place { number, reserved })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn releases_without_revisions_have_their_numbers_in_advance() {
+        let place = |revisions: &[(&str, i64)], earlier: &[&str]| {
+            let revisions = revisions
+                .iter()
+                .map(|(name, number)| (*name, Some(*number)));
+            let place = place_at_end(revisions, earlier, "eu").map_err(|no| no.name)?;
+            Ok::<_, String>((place.number, place.reserved.join(" ")))
+        };
+        assert_eq!(place(&[], &[]), Ok((1, String::new())));
+        assert_eq!(place(&[("a", 4), ("b", 2)], &[]), Ok((5, String::new())));
+        assert_eq!(place(&[], &["x", "y"]), Ok((3, "x-eu-1 y-eu-2".to_owned())));
+        assert_eq!(place(&[("a", 7)], &["x"]), Ok((9, "x-eu-8".to_owned())));
+        assert_eq!(place(&[("a", i64::MAX)], &[]), Err("a".to_owned()));
+        let last = place(&[("a", i64::MAX - 1)], &["x"]);
+        assert_eq!(last, Err(format!("x-eu-{}", i64::MAX)));
+    }
 
     #[test]
     fn names_are_bounded_and_differ_by_number() {

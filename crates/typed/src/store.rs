@@ -183,6 +183,11 @@ impl<K: Kind> Store<K> {
         extent.failure().unwrap_or_default().into()
     }
 
+    /// True if the client has no right to list the objects.
+    pub fn is_forbidden(&self) -> bool {
+        self.table.read().fold.is_forbidden()
+    }
+
     /// The object with this name.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
         let key = (namespace.into(), name.into());

@@ -199,6 +199,13 @@ async fn null_is_admitted_for_optional_fields() {
             }),
         );
     ns.create(&release).await;
+    // As in the documentation of Shipper.
+    let conditions = json!([{
+        "type": "ContenderAchievedCapacity", "status": "True", "step": 2,
+        "lastTransitionTime": "2018-12-09T10:00:55Z",
+    }]);
+    let patch = json!({ "status": { "strategy": { "conditions": conditions } } });
+    ns.merge(&release, &patch).await;
     let application = application().with("/spec/revisionHistoryLimit", Value::Null);
     ns.create(&application.with("/status", json!({ "history": null })))
         .await;

@@ -8,6 +8,7 @@ mod network;
 mod repository;
 mod serving;
 mod shared;
+mod shipper;
 mod state;
 mod watched;
 

@@ -6,7 +6,10 @@ mod site;
 
 use std::path::PathBuf;
 
-use baton_engine::revision::{Desired, Revision as Next};
+use baton_engine::{
+    handover::former_managers,
+    revision::{Desired, Revision as Next},
+};
 use baton_view::{
     chain::{Chain, kind::ChainKind, member::Revision, target::Target},
     children::LookupResult,
@@ -381,7 +384,7 @@ impl Compared<'_> {
     /// The differences from the live object, with notes about fields of other managers.
     async fn with_live(&self, live: &Value) -> Result<Option<Section>, Error> {
         let (cluster, object) = (self.cluster, self.object);
-        let former = takeover::former(self.next, self.siblings, object, live);
+        let former = former_managers(self.next, self.siblings, object, live);
         let wanted = live::body(object, live);
         let stays = takeover::stays(live, &wanted, &former);
         let plain = self.plain(Some(live), None);

@@ -6,33 +6,17 @@ use std::collections::BTreeSet;
 use baton_engine::{
     diff::{
         dropped::Dropped,
-        legacy::{entries, former_managers},
+        legacy::entries,
         others::{Others, others},
     },
-    handover::{Situation, classify},
     object::text,
     owners,
-    revision::{Desired, Revision as Next},
+    revision::Desired,
 };
-use baton_view::diff::{apply::ChainSiblings, mask::redact, note::ObjectNote};
+use baton_view::diff::{mask::redact, note::ObjectNote};
 use serde_json::Value;
 
 use crate::{connect::Cluster, error::Error};
-
-/// Field managers whose fields the revision takes over together with the object.
-///
-/// Empty if the revision or a sibling controls the object, or controlled it last.
-pub(crate) fn former(
-    next: &Next,
-    siblings: &ChainSiblings,
-    object: &Desired,
-    live: &Value,
-) -> Vec<String> {
-    match classify(next, siblings, live) {
-        Situation::Foreign | Situation::Unowned => former_managers(&object.manifest),
-        _ => Vec::new(),
-    }
-}
 
 /// True if a take-over of an object can remove fields from it.
 pub(crate) fn removes_any(live: &Value, wanted: &Value, former: &[String]) -> bool {

@@ -140,7 +140,7 @@ impl AppClusters {
                 {
                     return Ok(Arc::clone(existing));
                 }
-                let cluster = Arc::new(AppCluster::new(target, Arc::clone(&self.changes)));
+                let cluster = Arc::new(AppCluster::new(name, target, Arc::clone(&self.changes)));
                 let old = used.clusters.insert(name.to_owned(), Arc::clone(&cluster));
                 drop(used);
                 // Its watches end when the last user drops it.

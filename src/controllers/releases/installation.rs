@@ -4,6 +4,7 @@
 
 mod hub;
 mod outcome;
+mod place;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,7 +17,7 @@ use baton_apis::{
     },
     kinds,
 };
-use baton_engine::{chain_names::next_number, conditions::Requeue};
+use baton_engine::conditions::Requeue;
 use baton_kubernetes::collection::Extent;
 use baton_records::{
     api::ApiError,
@@ -25,7 +26,6 @@ use baton_records::{
     store::Change as RecordChange,
 };
 use baton_releases::{
-    application::history,
     chain,
     targets::{
         InstallationOutcome, Progress, Update, installation,
@@ -262,10 +262,11 @@ impl Installations {
             Ok(ServerLocation::Elsewhere) => format!("{CLASS_CLUSTER_PREFIX}{cluster}"),
             Err(failure) => return Ok(Err(failure)),
         };
-        let number = match self.place_in_chain(key, cluster, &chain) {
-            Ok(number) => number,
+        let place = match self.place_in_chain(key, target, cluster, &chain) {
+            Ok(place) => place,
             Err(outcome) => return Ok(outcome),
         };
+        let number = place.number;
         let name = chain::revision_name(&key.name, cluster, number);
         let revision = RecordKey {
             kind: RevisionKind::ObjectSet,
@@ -275,7 +276,9 @@ impl Installations {
         let previous = chain.iter().filter(|revision| {
             !revision.archived && revision.number.is_none_or(|earlier| earlier < number)
         });
-        let previous: Vec<_> = previous.map(|it| json!({"name": &*it.key.name})).collect();
+        let previous = previous.map(|it| it.key.name.to_string());
+        let previous = previous.chain(place.reserved);
+        let previous: Vec<_> = previous.map(|name| json!({"name": name})).collect();
         let phases = [
             (DEFINITIONS, &content.definitions),
             (OBJECTS, &content.objects),
@@ -304,56 +307,6 @@ impl Installations {
                 None => Err(error).at_step("creating a revision"),
             },
         }
-    }
-
-    /// The number of the revision to be created for a Release, or the reason that none can be
-    /// created now.
-    ///
-    /// A revision that was lost behind the revision of a newer Release is created again under its
-    /// old name, which the newer one lists as previous. With the next number it would take over all
-    /// objects from the newer one; with another name it would be a foreign owner.
-    fn place_in_chain(
-        &self,
-        key: &Key,
-        cluster: &str,
-        chain: &[Arc<RevisionRecord>],
-    ) -> Result<i64, InstallationOutcome> {
-        let generation = |name: &str| {
-            let release = self.context.stores.releases.get(&key.namespace, name)?;
-            history::generation(&release).ok()
-        };
-        let own = generation(&key.name);
-        let mut newer = chain.iter().filter(|revision| {
-            let of = revision.release.as_ref();
-            of.and_then(|of| generation(&of.release)) > own && !revision.deleting
-        });
-        let Some(next) = newer.next() else {
-            let numbers = chain.iter().map(|it| (&*it.key.name, it.number));
-            return next_number(numbers).map_err(|highest| {
-                let message = format!("ObjectSet {highest}. Delete it.");
-                Err(Failure::new(Cause::Refused, message))
-            });
-        };
-        let next_name = &next.key.name;
-        let listed = std::iter::once(next).chain(newer);
-        let listed = listed.flat_map(|revision| &revision.previous);
-        let mut listed = listed.filter_map(|name| {
-            chain::number_of(name, &key.name, cluster).map(|number| (number, name))
-        });
-        let Some((number, name)) = listed.next() else {
-            let message = format!(
-                "Release {own} was never installed in cluster {cluster}, and ObjectSet {newer} of a newer Release is \
-                 there. Delete Release {own}, or roll back to it.",
-                own = key.name,
-                newer = next_name,
-            );
-            return Err(Err(Failure::new(Cause::Refused, message)));
-        };
-        if chain.iter().any(|revision| revision.key.name == *name) {
-            let message = format!("ObjectSet {name} is being deleted");
-            return Err(Ok(Progress::InProgress(message)));
-        }
-        Ok(number)
     }
 
     /// The revisions that a target has created.

@@ -191,3 +191,20 @@ fn the_extent_of_two_kinds_is_the_smaller_one() {
         assert_eq!(one.and(other), expected);
     }
 }
+
+/// A list without the right is forbidden until a list succeeds; other failures are not.
+#[test]
+fn a_missing_right_is_reported_until_a_list_succeeds() {
+    let mut fold = Fold::<String>::new(Unserved::Unknown);
+    for (event, expected) in [
+        (Event::Failed("reset"), false),
+        (Event::Forbidden("no right"), true),
+        (Event::ListStarted, true),
+        (DONE, false),
+        // The watch continues where it was.
+        (Event::Forbidden("no right"), false),
+    ] {
+        fold.process(&event);
+        assert_eq!(fold.is_forbidden(), expected, "{event:?}");
+    }
+}

@@ -39,6 +39,7 @@ const FIRST_LIST: Duration = Duration::from_secs(30);
 
 /// A cluster. Its watches end when it is dropped.
 pub(crate) struct AppCluster {
+    name: Arc<str>,
     /// The connection.
     pub target: Target,
     changes: Arc<Source<ClusterChange>>,
@@ -50,6 +51,8 @@ pub(crate) struct AppCluster {
 
 /// The cached objects of a kind, while the kind is watched.
 struct Watched<K> {
+    /// Name of the cluster.
+    cluster: Arc<str>,
     store: Arc<Store<K>>,
     /// True if a caller stopped waiting for the first list. Its target is woken when the list is
     /// complete.
@@ -65,8 +68,9 @@ struct Selected {
 
 impl AppCluster {
     /// Creates the state in which nothing is watched in the cluster.
-    pub(super) fn new(target: Target, changes: Arc<Source<ClusterChange>>) -> Self {
+    pub(super) fn new(name: &str, target: Target, changes: Arc<Source<ClusterChange>>) -> Self {
         Self {
+            name: name.into(),
             target,
             changes,
             pods: OnceLock::new(),
@@ -199,6 +203,7 @@ impl AppCluster {
             }
         };
         Watched {
+            cluster: Arc::clone(&self.name),
             store,
             was_missed,
             _tasks: [Task::spawn(follow), Task::spawn(first_list)],
@@ -219,7 +224,15 @@ impl<K: Kind> Watched<K> {
         } else {
             format!("no complete list within {} s", FIRST_LIST.as_secs()).into()
         };
-        let message = format!("cannot list {}: {cause}", self.store.kind);
+        let mut message = format!("cannot list {}: {cause}", self.store.kind);
+        if self.store.is_forbidden() {
+            // The role that shipperctl creates has no right to EndpointSlices, for example.
+            let command = format!(
+                "; `baton cluster join {}` grants the rights of Baton",
+                self.cluster
+            );
+            message.push_str(&command);
+        }
         Err(Failure::new(Cause::Read, message))
     }
 }
