@@ -18,10 +18,11 @@ use crate::{
 ///
 /// TARGET is `od/NAME` (ObjectDeployment), `cod/NAME` (ClusterObjectDeployment), `os/NAME`
 /// (ObjectSet), `cos/NAME` (ClusterObjectSet), or a NAME alone: the ObjectDeployment with that
-/// name, else the ObjectSet. The commands tree, status, history, diff, rollback, promote and abort
-/// also take `app/NAME` (Application) and `rel/NAME` (Release) of Shipper; tree, status, history
-/// and diff take `sitedeploy/NAME` (SiteDeployment) and `siteapp/NAME` (SiteApplication); rollback,
-/// pause, resume, abort, redeploy and wait take `sitedeploy/NAME`.
+/// name, else the ObjectSet, else the ClusterObjectDeployment. The commands tree, status, history,
+/// diff, rollback, promote and abort also take `app/NAME` (Application) and `rel/NAME` (Release) of
+/// Shipper; tree, status, history and diff take `sitedeploy/NAME` (SiteDeployment) and
+/// `siteapp/NAME` (SiteApplication); rollback, pause, resume, abort, redeploy and wait take
+/// `sitedeploy/NAME`.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-baton", bin_name = "kubectl baton", version)]
 pub(crate) struct Cli {

@@ -245,7 +245,7 @@ mod tests {
                 let name = name.and_then(|it| it.strip_prefix("metadata.name="));
                 let found = of.filter(|it| name.is_none_or(|name| it["metadata"]["name"] == name));
                 let found: List = found.cloned().collect();
-                let collection = request.path.strip_prefix(PATH).unwrap();
+                let collection = request.path.strip_prefix(PATH).unwrap_or(&request.path);
                 requests.push(match (name, labels) {
                     (Some(name), _) => format!("{collection}/{name}"),
                     (None, Some(labels)) => {
@@ -255,6 +255,41 @@ mod tests {
                 });
                 lists.insert(request, found);
             }
+        }
+    }
+
+    #[test]
+    fn a_name_alone_finds_a_cluster_scoped_deployment() {
+        let deployment = json!({
+            "apiVersion": "package-operator.run/v1alpha1", "kind": "ClusterObjectDeployment",
+            "metadata": {"name": "web", "uid": "d1"},
+            "spec": {"selector": {}, "template": {"metadata": {}, "spec": {}}},
+        });
+        for (kind, name, is_found) in [
+            (None, "web", true),
+            (None, "other", false),
+            (Some(ChainKind::ObjectDeployment), "web", false),
+        ] {
+            let name = name.to_owned();
+            let question = OneChain::new(&Target { kind, name }, "shop");
+            let mut lists = Lists::default();
+            let chain = loop {
+                match question.answer(&lists) {
+                    Ok(chain) => break chain,
+                    Err(_) => {
+                        for request in lists.take_requests().lists.into_keys() {
+                            let is_it = request.path.ends_with("/clusterobjectdeployments")
+                                && question.target.name == "web";
+                            let found: List =
+                                is_it.then(|| deployment.clone()).into_iter().collect();
+                            lists.insert(request, found);
+                        }
+                    }
+                }
+            };
+            let target = chain.and_then(|chain| chain.target());
+            let target = target.map(|target| target.to_string());
+            assert_eq!(target.as_deref(), is_found.then_some("cod/web"));
         }
     }
 
