@@ -124,7 +124,8 @@ mod tests {
     fn a_revision_or_a_template_of_the_same_namespace_names_a_slice() {
         let key = slice(5, &json!([])).key.clone();
         let spec = json!({"phases": [{"name": "a", "slices": ["web-a"]}]});
-        let metadata = |namespace: &str| json!({"name": "web", "namespace": namespace, "uid": namespace, "resourceVersion": "5"});
+        let version = "5";
+        let metadata = |namespace: &str| json!({"name": "web", "namespace": namespace, "uid": namespace, "resourceVersion": version});
         let revision = json!({"metadata": metadata("shop"), "spec": spec});
         let observed = Observed::default();
         assert!(!is_named(&observed, &key));

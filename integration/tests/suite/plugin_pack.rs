@@ -792,7 +792,8 @@ async fn an_apply_to_another_revision_than_the_expected_one_is_refused() {
     let ran = pack(Some(1), &["--if-revision=1"]);
     assert_eq!(
         ran.stderr,
-        "error: objectdeployment.package-operator.run/web was not changed: its current revision is 2, not revision 1 as \
+        "error: objectdeployment.package-operator.run/web was not changed: its current revision is 2, not revision 1 \
+         as \
          --if-revision requires\n"
     );
     assert_eq!((ran.code, ran.stdout.as_str()), (4, ""));

@@ -70,9 +70,10 @@ kubectl baton diff [OPTIONS] TARGET [--from NUMBER] [--to NUMBER]
 /// By default, the current revision is compared with the one before it. Values of Secrets are never
 /// shown. Warnings report the losses if namespaces, definitions of kinds, volume claims or stateful
 /// sets would be deleted. With -f or -k, all phases are checked, and the fields that a take-over
-/// from another tool would remove are shown; objects of Baton's kinds are compared as they are. With --live, the managers of fields that the revision
-/// leaves alone are shown as well. The environment variable `KUBECTL_EXTERNAL_DIFF` names another
-/// program to show the differences, as for `kubectl diff`.
+/// from another tool would remove are shown; objects of Baton's kinds are compared as they are. With
+/// --live, the managers of fields that the revision leaves alone are shown as well. The environment
+/// variable `KUBECTL_EXTERNAL_DIFF` names another program to show the differences, as for `kubectl
+/// diff`.
 ///
 /// Exit code 0: no differences. 1: there are differences. 2: an error. 3: a change would be
 /// refused.
@@ -97,7 +98,8 @@ pub(crate) struct DiffArgs {
     from: Option<i64>,
 
     /// Number of the second revision, or generation of the second Release; by default the current one
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(0..), conflicts_with_all = ["filename", "kustomize"])]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(0..),
+        conflicts_with_all = ["filename", "kustomize"])]
     to: Option<i64>,
 
     /// Name of a Release to compare: the first, then the second. A single Release is compared with
@@ -107,12 +109,14 @@ pub(crate) struct DiffArgs {
     release: Vec<String>,
 
     /// First version of an application for sites; by default the one before the second
-    #[arg(long, value_name = "VERSION", conflicts_with_all = ["live", "filename", "kustomize", "from", "to", "release"])]
+    #[arg(long, value_name = "VERSION", conflicts_with_all =
+        ["live", "filename", "kustomize", "from", "to", "release"])]
     from_version: Option<String>,
 
     /// Second version of an application for sites; by default the present one of the deployment, or
     /// the newest one of the application
-    #[arg(long, value_name = "VERSION", conflicts_with_all = ["live", "filename", "kustomize", "from", "to", "release"])]
+    #[arg(long, value_name = "VERSION", conflicts_with_all =
+        ["live", "filename", "kustomize", "from", "to", "release"])]
     to_version: Option<String>,
 
     /// Compare the revision with the cluster, and show the wanted fields that differ
