@@ -4,7 +4,8 @@
 //! kube-scheduler and kwok, run as plain processes that listen only on the loopback interface.
 //! [`bed::Bed`] starts and ends a bed; [`tools::Toolbox`] finds its binaries or builds them from
 //! the Go modules in this directory, which pin their versions. [`charts::Repository`] is a
-//! repository of charts. [`book::blocks`] reads the code in a page of the book.
+//! repository of charts. [`modules::Module`] has the files of another project. [`book::blocks`]
+//! reads the code in a page of the book.
 
 #![expect(
     clippy::missing_errors_doc,
@@ -25,6 +26,7 @@ pub mod interrupt;
 mod layers;
 pub mod manager;
 pub mod metrics;
+pub mod modules;
 mod monitoring;
 pub mod paths;
 mod pins;

@@ -125,7 +125,11 @@ mod tests {
         let key = slice(5, &json!([])).key.clone();
         let spec = json!({"phases": [{"name": "a", "slices": ["web-a"]}]});
         let version = "5";
-        let metadata = |namespace: &str| json!({"name": "web", "namespace": namespace, "uid": namespace, "resourceVersion": version});
+        let metadata = |namespace: &str| {
+            json!({
+                "name": "web", "namespace": namespace, "uid": namespace, "resourceVersion": version,
+            })
+        };
         let revision = json!({"metadata": metadata("shop"), "spec": spec});
         let observed = Observed::default();
         assert!(!is_named(&observed, &key));

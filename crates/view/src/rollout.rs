@@ -38,7 +38,8 @@ pub struct Rollout {
     pub reason: Reason,
     /// True if the deployment is paused before the rollout is done.
     pub paused: bool,
-    /// Number of objects that are written and not waited for.
+    /// Number of objects that are written and not waited for. Objects that have ended count, also
+    /// after their deletion.
     pub ready: u64,
     /// Number of objects that are wanted; zero if it is unknown.
     pub of: u64,
@@ -195,6 +196,15 @@ fn count(revision: &Revision, slices: &Slices) -> (u64, u64) {
                 && own.namespace == waiting.namespace
         })
     });
-    let ready = controlled.len().saturating_sub(waiting.count());
-    (ready as u64, of as u64)
+    let ready = written(revision).saturating_sub(waiting.count() as u64);
+    (ready, of as u64)
+}
+
+/// Number of objects that the revision has written: those that it controls, and those that have
+/// ended and were deleted.
+pub fn written(revision: &Revision) -> u64 {
+    let controlled = &revision.status.controller_of;
+    let mut ended = revision.status.ended.clone();
+    ended.retain(|ended| !controlled.iter().any(|own| ended.is(own)));
+    (controlled.len() + ended.len()) as u64
 }

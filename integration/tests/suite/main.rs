@@ -74,6 +74,7 @@ mod proxies;
 mod push;
 mod push_faults;
 mod reach;
+mod real_manifests;
 mod reasons;
 mod recreation;
 mod refusal;

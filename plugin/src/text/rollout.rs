@@ -237,6 +237,30 @@ mod tests {
     }
 
     #[test]
+    fn objects_that_have_ended_are_ready_after_their_deletion() {
+        let ended = |name: &str| {
+            json!({
+                "group": "", "kind": "ConfigMap", "name": name, "namespace": "shop", "outcome": "Complete",
+            })
+        };
+        let two = json!([
+            {"object": {"kind": "ConfigMap", "metadata": {"name": "x"}}},
+            {"object": {"kind": "ConfigMap", "metadata": {"name": "y"}}},
+        ]);
+        let spec = json!({"phases": [{"name": "a", "objects": two}]});
+        for (ended, expected) in [
+            (json!([]), (1, 2)),
+            (json!([ended("y")]), (2, 2)),
+            (json!([ended("x")]), (1, 2)),
+        ] {
+            let status = json!({"controllerOf": [controlled("x")], "ended": ended});
+            let chains = from_objects(Vec::new(), vec![set("web-1", 1, &spec, &status)]);
+            let rollout = judge(&chains[0], &Slices::default());
+            assert_eq!((rollout.ready, rollout.of), expected, "{ended}");
+        }
+    }
+
+    #[test]
     fn reports_of_an_older_generation_do_not_count() {
         let mut conditions = json!([
             condition("Available", "True", "Available", ""),

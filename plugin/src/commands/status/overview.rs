@@ -4,7 +4,7 @@
 use baton_view::{
     chain::{Chain, member::Revision},
     content::Slices,
-    rollout::{Outcome, Rollout, judge},
+    rollout::{Outcome, Rollout, judge, written},
     selection::Selection,
 };
 use serde_json::{Value, json};
@@ -78,7 +78,7 @@ impl ChainRow {
             && let Some(revision) = chain.subject()
         {
             // All wanted objects exist.
-            let all = revision.status.controller_of.len() as u64;
+            let all = written(revision);
             (rollout.ready, rollout.of) = (all, all);
         }
         Self { chain, rollout }
