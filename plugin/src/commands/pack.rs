@@ -17,7 +17,7 @@ use super::Exit;
 use crate::{
     args::GlobalArgs,
     connect::Cluster,
-    diff::losses::PendingApply,
+    diff::{losses::PendingApply, refusals::check_apply},
     error::Error,
     output::{Output, format::DocumentFormat, report},
     pack::{
@@ -323,7 +323,7 @@ pub(crate) async fn run(args: &PackArgs, global: &GlobalArgs) -> Result<Exit, Er
     next.warn(cluster, &package.slices).await;
     args.output.check(cluster, &package).await?;
     let is_forced = args.output.force;
-    next.check(cluster, &package.slices, is_forced).await?;
+    check_apply(cluster, &next, &package.slices, is_forced).await?;
     let before = args.wait.before(&package.object, next.chains)?;
     let applied = args.output.apply(cluster, &package, global).await?;
     args.wait.end(cluster, &applied, before, global).await

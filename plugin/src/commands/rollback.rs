@@ -24,7 +24,7 @@ use crate::{
     args::{GlobalArgs, timeout},
     cluster::lists,
     connect::{Cluster, Write},
-    diff::losses::check_revision,
+    diff::refusals::check_revision,
     error::Error,
     output::format::name,
     rollback::{

@@ -22,7 +22,7 @@ use baton_view::{
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
-use super::{cascading_deletion, phase_clusters::read_again, refusals};
+use super::{cascading_deletion, phase_clusters::read_again};
 use crate::{
     cluster::lists,
     connect::{Cluster, MAX_CONCURRENT},
@@ -76,26 +76,15 @@ impl PendingApply {
         }
     }
 
-    /// Reports what the server or the manager would refuse. `given` are slices that are applied
-    /// together with the object.
-    ///
-    /// # Errors
-    /// As [`refusals::check`].
-    pub(crate) async fn check(
-        &self,
-        cluster: &Cluster,
-        given: &[Value],
-        is_forced: bool,
-    ) -> Result<(), Error> {
-        let Ok(chains) = &self.chains else {
-            return Ok(());
-        };
-        let mut given = given.to_vec();
-        for slice in &mut given {
-            slice["metadata"]["namespace"] = self.object["metadata"]["namespace"].clone();
-        }
-        let plan = Plan::of(self.kind, &self.object, chains);
-        refusals::check(cluster, plan, &given, is_forced).await
+    /// The revision that the apply creates, if there is one; `None` if the chains cannot be read.
+    pub(crate) fn plan(&self) -> Option<Result<Option<Plan>, NoPlan>> {
+        let chains = self.chains.as_ref().ok()?;
+        Some(Plan::of(self.kind, &self.object, chains))
+    }
+
+    /// The namespace of the object, or null for the cluster scope.
+    pub(crate) fn namespace(&self) -> &Value {
+        &self.object["metadata"]["namespace"]
     }
 
     /// The revisions whose objects the apply deletes unless the new revision wants them, with their
@@ -124,23 +113,9 @@ impl PendingApply {
     }
 }
 
-/// Reports the refusals and the losses by a revision that is about to be created in a chain.
-///
-/// # Errors
-/// As [`refusals::check`].
-pub(crate) async fn check_revision(
-    cluster: &Cluster,
-    chain: &Chain,
-    (kind, object): (ChainKind, &Value),
-    is_forced: bool,
-) -> Result<(), Error> {
-    let plan = || Plan::of(kind, object, std::slice::from_ref(chain));
-    refusals::check(cluster, plan(), &[], is_forced).await?;
-    warn(plan(), cluster, &[]).await;
-    Ok(())
-}
-
-async fn warn(plan: Result<Option<Plan>, NoPlan>, cluster: &Cluster, given: &[Value]) {
+/// Reports the losses by a revision that is about to be created. `given` are slices that are applied
+/// together with it.
+pub(crate) async fn warn(plan: Result<Option<Plan>, NoPlan>, cluster: &Cluster, given: &[Value]) {
     let warnings = match plan {
         Ok(Some(plan)) => of_plan(cluster, &plan, given).await,
         Ok(None) => return,

@@ -1,15 +1,59 @@
 //! The refusals that a change would meet, before anything is written.
 
-use baton_view::diff::plan::{NoPlan, Plan};
+use baton_view::{
+    chain::{Chain, kind::ChainKind},
+    diff::plan::{NoPlan, Plan},
+};
 use serde_json::Value;
 
-use super::{forecast, phase_clusters::PhaseClusters};
+use super::{
+    forecast,
+    losses::{PendingApply, warn},
+    phase_clusters::PhaseClusters,
+};
 use crate::{
     connect::Cluster,
     error::Error,
     output::{report, report_once},
     text::diff::{outcome::fate, title},
 };
+
+/// Reports what the server or the manager would refuse of an apply. `given` are slices that are
+/// applied together with the object.
+///
+/// # Errors
+/// As [`check`].
+pub(crate) async fn check_apply(
+    cluster: &Cluster,
+    next: &PendingApply,
+    given: &[Value],
+    is_forced: bool,
+) -> Result<(), Error> {
+    let Some(plan) = next.plan() else {
+        return Ok(());
+    };
+    let mut given = given.to_vec();
+    for slice in &mut given {
+        slice["metadata"]["namespace"] = next.namespace().clone();
+    }
+    check(cluster, plan, &given, is_forced).await
+}
+
+/// Reports the refusals and the losses by a revision that is about to be created in a chain.
+///
+/// # Errors
+/// As [`check`].
+pub(crate) async fn check_revision(
+    cluster: &Cluster,
+    chain: &Chain,
+    (kind, object): (ChainKind, &Value),
+    is_forced: bool,
+) -> Result<(), Error> {
+    let plan = || Plan::of(kind, object, std::slice::from_ref(chain));
+    check(cluster, plan(), &[], is_forced).await?;
+    warn(plan(), cluster, &[]).await;
+    Ok(())
+}
 
 /// Computes the effects of a revision as `diff -f` does, and reports the refusals.
 ///
@@ -19,7 +63,7 @@ use crate::{
 /// # Errors
 /// [`Error::Foreseen`] if something would be refused. An error during the computation is only
 /// reported: a user may have the right to write a deployment and not to read its objects.
-pub(crate) async fn check(
+async fn check(
     cluster: &Cluster,
     plan: Result<Option<Plan>, NoPlan>,
     given: &[Value],
