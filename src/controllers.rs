@@ -6,6 +6,7 @@ pub(crate) mod heartbeat;
 pub(crate) mod object_deployment;
 pub(crate) mod object_set;
 pub(crate) mod object_set_phase;
+pub(crate) mod object_slice;
 pub(crate) mod releases;
 pub(crate) mod sites;
 

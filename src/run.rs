@@ -60,7 +60,7 @@ use crate::{
     cli::ManagerArgs,
     controllers::{
         heartbeat::Heartbeats, object_deployment::ObjectDeployments, object_set::ObjectSets,
-        object_set_phase::ObjectSetPhases,
+        object_set_phase::ObjectSetPhases, object_slice::ObjectSlices,
     },
     delivery::{
         observed::{Observed, dispatch},
@@ -220,6 +220,10 @@ fn record_controllers(
         args.force_adoption,
     );
     let deployments = ObjectDeployments::new(shared(), observed());
+    let slices = ObjectSlices {
+        shared: shared(),
+        observed: observed(),
+    };
     let heartbeats = Heartbeats {
         shared: shared(),
         observed: observed(),
@@ -229,6 +233,7 @@ fn record_controllers(
         .with(sets, Arc::default(), workers)
         .with(deployments, Arc::default(), workers)
         .with(phases, phase_queue, workers)
+        .with(slices, Arc::default(), workers)
         .with(heartbeats, Arc::default(), workers)
 }
 

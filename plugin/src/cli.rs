@@ -18,10 +18,11 @@ use crate::{
 ///
 /// TARGET is `od/NAME` (ObjectDeployment), `cod/NAME` (ClusterObjectDeployment), `os/NAME`
 /// (ObjectSet), `cos/NAME` (ClusterObjectSet), or a NAME alone: the ObjectDeployment with that
-/// name, else the ObjectSet. The commands tree, status, history, diff, rollback, promote and abort
-/// also take `app/NAME` (Application) and `rel/NAME` (Release) of Shipper; tree, status, history
-/// and diff take `sitedeploy/NAME` (SiteDeployment) and `siteapp/NAME` (SiteApplication); rollback,
-/// pause, resume, abort, redeploy and wait take `sitedeploy/NAME`.
+/// name, else the ObjectSet, else the ClusterObjectDeployment. The commands tree, status, history,
+/// diff, rollback, promote and abort also take `app/NAME` (Application) and `rel/NAME` (Release) of
+/// Shipper; tree, status, history and diff take `sitedeploy/NAME` (SiteDeployment) and
+/// `siteapp/NAME` (SiteApplication); rollback, pause, resume, abort, redeploy and wait take
+/// `sitedeploy/NAME`.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-baton", bin_name = "kubectl baton", version)]
 pub(crate) struct Cli {
@@ -64,6 +65,8 @@ const TERMINATED: u8 = 143;
 /// Exit code if the reader closes the output, as for [`INTERRUPTED`].
 const CLOSED_PIPE: u8 = 141;
 const FAILED: u8 = 2;
+const REFUSED: u8 = 3;
+const OVERTAKEN: u8 = 4;
 
 /// Runs the command in the arguments of the process, and prints errors.
 pub(crate) async fn run() -> ExitCode {
@@ -76,12 +79,16 @@ pub(crate) async fn run() -> ExitCode {
     match result {
         Ok(Exit::Fine) => ExitCode::SUCCESS,
         Ok(Exit::Negative) => ExitCode::from(1),
-        Ok(Exit::Refused) => ExitCode::from(3),
-        Ok(Exit::Superseded) => ExitCode::from(4),
+        Ok(Exit::Refused) => ExitCode::from(REFUSED),
+        Ok(Exit::Superseded) => ExitCode::from(OVERTAKEN),
         Err(error) if error.is_closed_pipe() => ExitCode::from(CLOSED_PIPE),
         Err(error) => {
             report(&format!("error: {error}"));
-            ExitCode::from(FAILED)
+            ExitCode::from(match error {
+                Error::Foreseen(_) => REFUSED,
+                Error::Overtaken(_) => OVERTAKEN,
+                _ => FAILED,
+            })
         }
     }
 }

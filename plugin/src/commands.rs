@@ -39,9 +39,10 @@ pub(crate) enum Exit {
     /// Code 1, a negative answer: there are differences, the rollout is not done, or the time is
     /// up.
     Negative,
-    /// Code 3, for `diff` and `adopt`: the server or the manager would refuse something.
+    /// Code 3: the server or the manager would refuse something. As an error, [`Error::Foreseen`].
     Refused,
-    /// Code 4, for `pack --apply --wait`: other content was applied meanwhile.
+    /// Code 4, for `pack --apply --wait`: other content was applied meanwhile. As an error,
+    /// [`Error::Overtaken`].
     Superseded,
 }
 

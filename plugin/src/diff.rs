@@ -10,6 +10,7 @@ pub(crate) mod forecast;
 pub(crate) mod input;
 pub(crate) mod losses;
 pub(crate) mod phase_clusters;
+pub(crate) mod refusals;
 pub(crate) mod takeover;
 
 use baton_view::diff::revisions::RevisionSide;

@@ -14,7 +14,8 @@ use baton_terminal::{
 use baton_view::diff::plan::NoPlan;
 use kube::core::Status;
 
-/// The reason that a command could not do its work. Printed after `error: `; the exit code is 2.
+/// The reason that a command could not do its work. Printed after `error: `; the exit code is 2, unless a
+/// variant has another one.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// The kubeconfig or its flags do not name a cluster.
@@ -57,6 +58,12 @@ pub(crate) enum Error {
     /// The state of the cluster does not allow the request.
     #[error("{0}")]
     Impossible(String),
+    /// A change would be refused, so nothing was written. The exit code is 3.
+    #[error("{0}")]
+    Foreseen(String),
+    /// Somebody else has changed the object, so nothing was written. The exit code is 4.
+    #[error("{0}")]
+    Overtaken(String),
     /// The program for differences failed.
     #[error(transparent)]
     ExternalDiff(#[from] ExternalError),

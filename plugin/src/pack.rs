@@ -28,6 +28,7 @@ pub(crate) mod phases;
 pub(crate) mod probes;
 pub(crate) mod scope;
 pub(crate) mod secrets;
+pub(crate) mod settings;
 pub(crate) mod slices;
 pub(crate) mod source_location;
 pub(crate) mod unprobed;
@@ -81,6 +82,8 @@ pub(crate) struct Options {
     pub(crate) service_account_name: Option<String>,
     /// Seconds that a revision has to stay available before it has succeeded.
     pub(crate) success_delay_seconds: Option<i32>,
+    /// True if the objects of all phases are checked before the first write.
+    pub(crate) checks_all_first: bool,
     /// The change cause, for the history.
     pub(crate) change_cause: Option<String>,
     /// Size in bytes of JSON above which objects are moved to slices, and of one slice.
@@ -106,6 +109,7 @@ impl Options {
             probes: probes::ProbeOptions::default(),
             service_account_name: None,
             success_delay_seconds: None,
+            checks_all_first: true,
             change_cause: None,
             slice_limit: SLICE_LIMIT,
         }

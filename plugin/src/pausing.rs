@@ -69,7 +69,9 @@ pub(crate) enum Pausable {
 impl Pausable {
     pub(crate) async fn read(cluster: &Cluster, target: &Target) -> Result<Self, Error> {
         let kinds = target.candidates();
-        for kind in &kinds {
+        let cluster_scoped = [ChainKind::ClusterObjectDeployment];
+        let further = cluster_scoped.iter().filter(|_| target.kind.is_none());
+        for kind in kinds.iter().chain(further) {
             if let Some(object) = cluster.get(*kind, &target.name).await? {
                 return Self::parse(*kind, object)
                     .map_err(|error| Error::Impossible(error.to_string()));

@@ -94,7 +94,10 @@ impl Condition {
         let ProbeCondition { type_, status } = &self.0;
         let malformed = || Outcome::Unknown("malformed .status.conditions".to_owned());
         let conditions = match object.pointer("/status/conditions") {
-            None => return Outcome::Unknown("missing .status.conditions".to_owned()),
+            // A new CustomResourceDefinition has `conditions: null`.
+            None | Some(Value::Null) => {
+                return Outcome::Unknown("missing .status.conditions".to_owned());
+            }
             Some(Value::Array(conditions)) => conditions,
             Some(_) => return malformed(),
         };
@@ -301,7 +304,7 @@ mod tests {
             (json!({}), unknown("missing .status.conditions")),
             (
                 json!({"conditions": null}),
-                unknown("malformed .status.conditions"),
+                unknown("missing .status.conditions"),
             ),
             (
                 json!({"conditions": "x"}),

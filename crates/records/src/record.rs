@@ -169,11 +169,19 @@ impl Metadata {
     pub(crate) fn owners(&self) -> impl Iterator<Item = &str> {
         self.owner_references.iter().map(|owner| owner.uid.as_str())
     }
+
+    /// True if all owners are of these kinds; also without owners.
+    pub(crate) fn is_owned_only_by(&self, kinds: &[&str]) -> bool {
+        let mut owners = self.owner_references.iter();
+        owners.all(|owner| kinds.contains(&owner.kind.as_str()))
+    }
 }
 
 /// An owner of an object.
 #[derive(Deserialize)]
 struct Owner {
+    #[serde(default)]
+    kind: String,
     uid: String,
     #[serde(default)]
     controller: bool,

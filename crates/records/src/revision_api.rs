@@ -215,7 +215,17 @@ impl Api {
             Some(at) => slice.owners[at] = uid,
             None => slice.owners.push(uid),
         }
+        slice.awaits_user = false;
         Ok(slice)
+    }
+
+    /// Deletes a slice in the state that was read.
+    ///
+    /// # Errors
+    /// [`ApiError::Changed`] if the slice is no longer the one that was read.
+    pub async fn delete_slice(&self, slice: &SliceRecord) -> Result<(), ApiError> {
+        let options = json!({ "preconditions": precondition(slice) });
+        self.delete_at(&slice.key.path()?, &options).await.map(drop)
     }
 
     /// True if the object of a record exists and is not being deleted. Read from the server.

@@ -8,6 +8,7 @@ use baton_apis::{
     constants::LABEL_OBJECT_DEPLOYMENT,
     kinds::{self, Kind},
 };
+use jiff::Timestamp;
 use serde_json::{Value, value::RawValue};
 
 use crate::{
@@ -31,6 +32,12 @@ impl OwnKind for SliceKind {
     }
 }
 
+/// The kinds of the owners that do not use a slice.
+const DEPLOYMENTS: [&str; 2] = [
+    kinds::OBJECT_DEPLOYMENT.name,
+    kinds::CLUSTER_OBJECT_DEPLOYMENT.name,
+];
+
 /// The identity of a slice.
 pub type SliceKey = Key<SliceKind>;
 /// The record of a slice. Its spec are the objects, which are at the top level.
@@ -45,6 +52,11 @@ pub struct SliceFields {
     pub owners: Vec<Arc<str>>,
     /// Name of the deployment that made the slice, by its label.
     pub deployment: Option<Arc<str>>,
+    /// Time of its creation.
+    pub created: Option<Timestamp>,
+    /// True if no owner uses the slice: it has none, or only deployments, which own a new slice
+    /// until a revision does.
+    pub awaits_user: bool,
 }
 
 impl RecordKind for SliceKind {
@@ -63,6 +75,8 @@ impl RecordKind for SliceKind {
         let deployment = metadata.labels.get(LABEL_OBJECT_DEPLOYMENT);
         Ok(SliceFields {
             deployment: deployment.map(|name| name.as_str().into()),
+            created: metadata.creation_timestamp,
+            awaits_user: metadata.is_owned_only_by(&DEPLOYMENTS),
             owners: metadata.owners().map(Into::into).collect(),
         })
     }
@@ -129,6 +143,32 @@ mod tests {
         assert_eq!(slice.spec().unwrap()[0].object["kind"], "ConfigMap");
         assert_eq!(slice.deployment.as_deref(), Some("web"));
         assert!(slice.is_owned_by("r") && !slice.is_owned_by("x"));
+    }
+
+    #[test]
+    fn a_slice_awaits_a_user_until_another_owner_than_a_deployment_appears() {
+        for (owners, expected) in [
+            (json!([]), true),
+            (json!([{"kind": "ObjectDeployment", "uid": "d"}]), true),
+            (
+                json!([{"kind": "ClusterObjectDeployment", "uid": "d"}]),
+                true,
+            ),
+            (json!([{"kind": "ObjectSet", "uid": "r"}]), false),
+            (
+                json!([{"kind": "ObjectDeployment", "uid": "d"}, {"kind": "ObjectSet", "uid": "r"}]),
+                false,
+            ),
+            (json!([{"kind": "ControllerRevision", "uid": "c"}]), false),
+        ] {
+            let object = json!({"metadata": {
+                "name": "s", "uid": "s", "resourceVersion": "5", "creationTimestamp": "2026-01-01T00:00:00Z",
+                "ownerReferences": owners,
+            }});
+            let slice = Record::read(SliceKind(ObjectSet), &object.to_string()).unwrap();
+            assert_eq!(slice.awaits_user, expected, "{owners}");
+            assert_eq!(slice.created.unwrap().to_string(), "2026-01-01T00:00:00Z");
+        }
     }
 
     #[test]

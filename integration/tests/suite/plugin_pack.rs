@@ -244,6 +244,33 @@ async fn slices_are_created_first_and_renamed_on_change() {
     }
 }
 
+/// A client that is killed after the slices leaves none behind that nothing would ever delete.
+#[tokio::test]
+async fn a_deployment_owns_its_slices_before_its_revision_does() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let args = ["pack", "-", "--name=big", "--slice-limit=4Ki", "--apply"];
+    ns.plugin_with_input(&args, &config_maps(30, None)).done();
+    let big = ns.existing("big");
+    big.concluded().await;
+    // No revision is created while the deployment is paused.
+    big.patch(&json!({ "spec": { "paused": true } })).await;
+    let changed = config_maps(30, Some(7));
+    let second = ns.plugin_with_input(&args, &changed).done().stdout;
+    let created = second
+        .lines()
+        .find_map(|line| line.strip_suffix(" created"));
+    let (_, name) = created.unwrap().split_once('/').unwrap();
+    let slice = json!({
+        "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSlice",
+        "metadata": { "namespace": ns.name() },
+    });
+    let slices = ns.cluster().list(&slice, "").await;
+    let slice = slices
+        .iter()
+        .find(|slice| slice["metadata"]["name"] == name);
+    assert_eq!(owner_names(slice.unwrap()), ["big"]);
+}
+
 /// Returns objects of all kinds with probes, including those that a wrong probe would never find
 /// available.
 fn all_probed_kinds() -> Vec<Value> {
@@ -667,4 +694,110 @@ async fn every_built_in_kind_is_known() {
         }
     }
     assert_eq!(found, scopes);
+}
+
+/// Returns a ConfigMap that cannot be changed, with this value.
+fn immutable(value: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: fixed}}\nimmutable: true\ndata: {{k: \"{value}\"}}\n---\n\
+         apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: first, annotations: {{package-operator.run/phase: a}}}}\n\
+         data: {{k: \"{value}\"}}\n"
+    )
+}
+
+/// The apply and the rollback compute the same forecast as `diff -f` before they write.
+#[tokio::test]
+async fn a_change_that_would_be_refused_halfway_is_not_begun() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let args = ["pack", "-", "--name=web", "--apply"];
+    let pack = |value: &str, more: &[&str]| {
+        let args = [&args, more].concat();
+        ns.plugin_with_input(&args, &immutable(value))
+    };
+    pack("1", &["--wait"]).done();
+    let web = ns.existing("web");
+    let before = web.read().await.json["spec"].clone();
+    for more in [&[][..], &["--dry-run"]] {
+        let ran = pack("2", more);
+        assert_eq!((ran.code, ran.stdout.as_str()), (3, ""), "{}", ran.stderr);
+        let lines: Vec<_> = ran.stderr.lines().collect();
+        assert_eq!(lines.len(), 2, "{}", ran.stderr);
+        assert!(
+            lines[0].starts_with(&format!(
+                "error: ConfigMap {}/fixed (phase config): refused: ",
+                ns.name()
+            )),
+            "{}",
+            lines[0]
+        );
+        assert_eq!(
+            lines[1],
+            "error: nothing was written, because an object would be refused; --force writes it all the same"
+        );
+    }
+    assert_eq!(web.read().await.json["spec"], before);
+
+    let forced = pack("2", &["--force"]);
+    assert_eq!(forced.code, 0, "{}", forced.stderr);
+    assert!(forced.stderr.starts_with(&format!(
+        "warning: ConfigMap {}/fixed (phase config): ",
+        ns.name()
+    )));
+    web.set_reaches(2, &[Is("Available", "False")]).await;
+}
+
+/// The forecast of a rollback is that of an apply.
+#[tokio::test]
+async fn a_rollback_that_would_be_refused_halfway_is_not_begun() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let pack = |value: &str| {
+        let recreated = immutable(value).replace(
+            "name: fixed",
+            &format!(
+                "name: fixed, annotations: {{baton.run/update: {}}}",
+                if value == "2" { "recreate" } else { "\"\"" }
+            ),
+        );
+        let recreated = recreated.replace(", annotations: {baton.run/update: \"\"}", "");
+        let args = ["pack", "-", "--name=web", "--apply", "--wait"];
+        ns.plugin_with_input(&args, &recreated).done();
+    };
+    pack("1");
+    pack("2");
+    let web = ns.existing("web");
+    let before = web.read().await.json["spec"].clone();
+    for more in [&["--dry-run"][..], &[]] {
+        let ran = ns.plugin(&[&["rollback", "od/web"], more].concat());
+        assert_eq!((ran.code, ran.stdout.as_str()), (3, ""), "{}", ran.stderr);
+        assert!(
+            ran.stderr
+                .contains("/fixed (phase config): refused: ConfigMap"),
+            "{}",
+            ran.stderr
+        );
+    }
+    assert_eq!(web.read().await.json["spec"], before);
+}
+
+/// Two people who start from the same revision: the second one does not overwrite the first.
+#[tokio::test]
+async fn an_apply_to_another_revision_than_the_expected_one_is_refused() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let pack = |content: Option<usize>, more: &[&str]| {
+        let args = [&["pack", "-", "--name=web", "--apply"], more].concat();
+        ns.plugin_with_input(&args, &config_maps(2, content))
+    };
+    pack(None, &["--wait", "--progress-deadline=77"]).done();
+    pack(Some(0), &["--wait", "--if-revision=1"]).done();
+    let ran = pack(Some(1), &["--if-revision=1"]);
+    assert_eq!(
+        ran.stderr,
+        "error: objectdeployment.package-operator.run/web was not changed: its current revision is 2, not revision 1 \
+         as \
+         --if-revision requires\n"
+    );
+    assert_eq!((ran.code, ran.stdout.as_str()), (4, ""));
+    // The deadline of the first run stays without its flag.
+    let web = ns.existing("web").read().await.json;
+    assert_eq!(web["spec"]["progressDeadlineSeconds"], 77);
 }

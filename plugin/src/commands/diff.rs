@@ -4,7 +4,7 @@
 mod application;
 mod site;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use baton_engine::{
     handover::former_managers,
@@ -37,19 +37,23 @@ use crate::{
     cluster::lists,
     connect::{Cluster, MAX_CONCURRENT},
     diff::{
-        complete,
+        check, complete,
         external::External,
         forecast, input, losses,
         phase_clusters::{ClusterContext, PhaseClusters},
         takeover,
     },
     error::Error,
-    output::report,
+    output::{
+        format::{DocumentFormat, document},
+        report,
+    },
+    pack::input::Input,
     rollback::numbered,
     sites,
     subject::{self, Subject, object_name},
     text::{
-        diff::{self, Labels, render, warning::warning},
+        diff::{self, Labels, json, render, warning::warning},
         rollout::title,
     },
 };
@@ -59,16 +63,17 @@ kubectl baton diff [OPTIONS] TARGET [--from NUMBER] [--to NUMBER]
        kubectl baton diff [OPTIONS] TARGET --live [--to NUMBER]
        kubectl baton diff [OPTIONS] app/NAME [--release NAME [--release NAME]]
        kubectl baton diff [OPTIONS] sitedeploy/NAME [--from-version VERSION] [--to-version VERSION]
-       kubectl baton diff [OPTIONS] -f FILE [--name NAME]";
+       kubectl baton diff [OPTIONS] {-f FILE | -k DIR} [--name NAME]";
 
 /// Compare revisions with each other, with the cluster, or with the effect of a file
 ///
 /// By default, the current revision is compared with the one before it. Values of Secrets are never
 /// shown. Warnings report the losses if namespaces, definitions of kinds, volume claims or stateful
-/// sets would be deleted. With -f, all phases are checked, and the fields that a take-over from
-/// another tool would remove are shown. With --live, the managers of fields that the revision
-/// leaves alone are shown as well. The environment variable `KUBECTL_EXTERNAL_DIFF` names another
-/// program to show the differences, as for `kubectl diff`.
+/// sets would be deleted. With -f or -k, all phases are checked, and the fields that a take-over
+/// from another tool would remove are shown; objects of Baton's kinds are compared as they are. With
+/// --live, the managers of fields that the revision leaves alone are shown as well. The environment
+/// variable `KUBECTL_EXTERNAL_DIFF` names another program to show the differences, as for `kubectl
+/// diff`.
 ///
 /// Exit code 0: no differences. 1: there are differences. 2: an error. 3: a change would be
 /// refused.
@@ -83,44 +88,56 @@ kubectl baton diff [OPTIONS] TARGET [--from NUMBER] [--to NUMBER]
 pub(crate) struct DiffArgs {
     /// Deployment or revision: od/NAME, cod/NAME, os/NAME, cos/NAME, or NAME; or app/NAME,
     /// rel/NAME, sitedeploy/NAME, siteapp/NAME
-    #[arg(value_name = "TARGET", num_args = 1..=2, required_unless_present = "filename", conflicts_with = "filename")]
+    #[arg(value_name = "TARGET", num_args = 1..=2, required_unless_present_any = ["filename", "kustomize"],
+        conflicts_with_all = ["filename", "kustomize"])]
     words: Vec<String>,
 
     /// Number of the first revision, or generation of the first Release; by default the one before the second
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(0..), conflicts_with_all =
-        ["live", "filename"])]
+        ["live", "filename", "kustomize"])]
     from: Option<i64>,
 
     /// Number of the second revision, or generation of the second Release; by default the current one
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(0..), conflicts_with = "filename")]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(0..),
+        conflicts_with_all = ["filename", "kustomize"])]
     to: Option<i64>,
 
     /// Name of a Release to compare: the first, then the second. A single Release is compared with
     /// the one before it
     #[arg(long, value_name = "NAME", value_parser = object_name, conflicts_with_all =
-        ["live", "filename", "from", "to"])]
+        ["live", "filename", "kustomize", "from", "to"])]
     release: Vec<String>,
 
     /// First version of an application for sites; by default the one before the second
-    #[arg(long, value_name = "VERSION", conflicts_with_all = ["live", "filename", "from", "to", "release"])]
+    #[arg(long, value_name = "VERSION", conflicts_with_all =
+        ["live", "filename", "kustomize", "from", "to", "release"])]
     from_version: Option<String>,
 
     /// Second version of an application for sites; by default the present one of the deployment, or
     /// the newest one of the application
-    #[arg(long, value_name = "VERSION", conflicts_with_all = ["live", "filename", "from", "to", "release"])]
+    #[arg(long, value_name = "VERSION", conflicts_with_all =
+        ["live", "filename", "kustomize", "from", "to", "release"])]
     to_version: Option<String>,
 
     /// Compare the revision with the cluster, and show the wanted fields that differ
-    #[arg(long, conflicts_with = "filename")]
+    #[arg(long, conflicts_with_all = ["filename", "kustomize"])]
     live: bool,
 
     /// Compare with the effect of applying this file or directory; `-` is the standard input
     #[arg(long, short, value_name = "FILE")]
     filename: Option<PathBuf>,
 
+    /// Compare with the effect of applying the kustomization in this directory, built by kubectl
+    #[arg(long, short, value_name = "DIR", conflicts_with = "filename")]
+    kustomize: Option<PathBuf>,
+
     /// Name of the deployment that plain manifests are packed into, as for `kubectl baton pack`
     #[arg(long, value_name = "NAME", conflicts_with_all = ["words", "live", "to", "from"])]
     name: Option<String>,
+
+    /// Format for programs, instead of text
+    #[arg(long, short, value_name = "FORMAT")]
+    output: Option<DocumentFormat>,
 
     /// Context of the kubeconfig for the Cluster NAME, to compare the objects of phases with class
     /// cluster.NAME; may be repeated. Without it, these objects are not compared
@@ -129,8 +146,10 @@ pub(crate) struct DiffArgs {
 }
 
 pub(crate) async fn run(args: &DiffArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    if let Some(path) = &args.filename {
-        return with_file(path, args, global).await;
+    let file = args.filename.clone().map(Input::Path);
+    let input = file.or_else(|| args.kustomize.clone().map(Input::Kustomization));
+    if let Some(input) = input {
+        return with_file(input, args, global).await;
     }
     if args.release.len() > 2 {
         let text = "--release can be given at most twice";
@@ -165,14 +184,14 @@ async fn of_chain(target: &Target, args: &DiffArgs, global: &GlobalArgs) -> Resu
         let labels = Labels::new(title(from), title(to));
         (between(cluster, &chain, from, to).await?, labels)
     };
-    show(&sections, &labels, global).await
+    show(&sections, &labels, args, global).await
 }
 
 /// Prints the effect of applying a file.
-async fn with_file(path: &Path, args: &DiffArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+async fn with_file(given: Input, args: &DiffArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     let places = PhaseClusters::connect(global, &args.cluster_context).await?;
     let cluster = &places.home;
-    let mut given = input::read(cluster, global, path, args.name.as_deref()).await?;
+    let mut given = input::read(cluster, global, given, args.name.as_deref()).await?;
     for slice in &mut given.slices {
         input::set_default_namespace(slice, cluster, global)?;
     }
@@ -192,12 +211,24 @@ async fn with_file(path: &Path, args: &DiffArgs, global: &GlobalArgs) -> Result<
         input::set_default_namespace(&mut application, cluster, global)?;
         sections.extend(sites::forecast::forecast(cluster, &application).await?);
     }
-    show(&sections, &Labels::new("live", "applied"), global).await
+    for (kind, object) in given.others {
+        sections.push(check::compare(cluster, kind, &object).await?);
+    }
+    show(&sections, &Labels::new("live", "applied"), args, global).await
 }
 
 /// Prints sections, or shows them with another program.
-async fn show(sections: &[Section], labels: &Labels, global: &GlobalArgs) -> Result<Exit, Error> {
-    let differs = if let Some(external) = External::from_env() {
+async fn show(
+    sections: &[Section],
+    labels: &Labels,
+    args: &DiffArgs,
+    global: &GlobalArgs,
+) -> Result<Exit, Error> {
+    let differs = if let Some(format) = args.output {
+        let value = json::value(sections);
+        global.output().print(&document(format, &value))?;
+        sections.iter().any(Section::differs)
+    } else if let Some(external) = External::from_env() {
         for section in sections {
             for one in &section.warnings {
                 let title = diff::title(&section.topic);

@@ -2,6 +2,7 @@
 //! Application of a chart.
 
 mod application;
+mod output;
 mod values;
 mod wait;
 
@@ -16,19 +17,16 @@ use super::Exit;
 use crate::{
     args::GlobalArgs,
     connect::Cluster,
-    diff::losses::PendingApply,
+    diff::{losses::PendingApply, refusals::check_apply},
     error::Error,
     output::{Output, format::DocumentFormat, report},
     pack::{
-        self, Options, PackagedKind,
-        apply::{self, Mode},
-        build::Package,
-        emit,
+        self, Options, PackagedKind, emit,
         input::{self, Input},
         manifest::Collected,
         probes::{self, GroupKind, ProbeFlag},
         scope::{self, Scopes},
-        secrets,
+        secrets, settings,
         source_location::InputErrors,
     },
     subject::object_name,
@@ -120,8 +118,10 @@ Annotations, which are removed from the packed objects:
 /// cluster-scoped or in several namespaces, it is a ClusterObjectDeployment. Content that is too
 /// large for one object is moved to slices (ObjectSlice), which are printed first.
 ///
-/// With --apply --wait the exit code is 0 once the result is rolled out, 1 if it is not, 2 after an
-/// error, and 4 if another template was applied to the deployment meanwhile.
+/// With --apply, nothing is written if the server or the manager would refuse an object, as
+/// `kubectl baton diff -f` shows it. The exit code is 0 once the result is applied or, with --wait,
+/// rolled out, 1 if it is not rolled out, 2 after an error, 3 if an object would be refused, and 4 if
+/// another template was applied to the deployment meanwhile.
 ///
 /// With --site the result is a SiteApplication, whose versions a SiteDeployment rolls out to sites.
 ///
@@ -140,7 +140,7 @@ pub(crate) struct PackArgs {
     #[command(flatten)]
     content: ContentArgs,
     #[command(flatten)]
-    output: OutputArgs,
+    output: output::OutputArgs,
     #[command(flatten)]
     wait: wait::WaitArgs,
     #[command(flatten)]
@@ -238,6 +238,11 @@ struct ResultArgs {
     #[arg(long, value_name = "N", conflicts_with = "revision", value_parser = clap::value_parser!(i32).range(0..))]
     history_limit: Option<i32>,
 
+    /// Leave out the annotation baton.run/preflight=All: check the objects of a phase when the phase
+    /// is reached, not those of all phases before the first write
+    #[arg(long, conflicts_with = "site")]
+    no_preflight: bool,
+
     /// Reason of the change, for `kubectl baton history`
     #[arg(long, value_name = "TEXT")]
     change_cause: Option<String>,
@@ -274,29 +279,6 @@ struct ContentArgs {
     no_probes: bool,
 }
 
-/// The destination.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Output")]
-struct OutputArgs {
-    /// Format of the output
-    #[arg(long, short, value_name = "FORMAT", default_value = "yaml")]
-    output: DocumentFormat,
-
-    /// Send the result to the server by server-side apply instead of printing it. Warns first about
-    /// everything that is deleted along with objects that will be deleted
-    #[arg(long)]
-    apply: bool,
-
-    /// Check the effect of --apply on the server, and store nothing
-    #[arg(long, value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "server",
-        requires = "apply", value_parser = ["server"])]
-    dry_run: Option<String>,
-
-    /// Take over fields that other managers have set
-    #[arg(long, requires = "apply")]
-    force_conflicts: bool,
-}
-
 pub(crate) async fn run(args: &PackArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     let refuse = |errors: InputErrors| Error::Usage(errors.to_string());
     if args.application.application {
@@ -326,19 +308,25 @@ pub(crate) async fn run(args: &PackArgs, global: &GlobalArgs) -> Result<Exit, Er
         print(&packed.objects(), args.output.output, global.output())?;
         return Ok(Exit::Fine);
     };
+    let cluster = &cluster;
+    let mut package = packed.package;
     if args.result.site {
-        args.output.apply(&cluster, &packed.package, global).await?;
+        args.output.check(cluster, &package).await?;
+        args.output.apply(cluster, &package, global).await?;
         return Ok(Exit::Fine);
     }
-    let Package { object, slices } = &packed.package;
-    let next = PendingApply::read(&cluster, object).await?;
-    for note in secrets::check(&cluster, &packed.secrets, &next).await? {
+    settings::keep(cluster, &mut package.object).await?;
+    let next = PendingApply::read(cluster, &package.object).await?;
+    for note in secrets::check(cluster, &packed.secrets, &next).await? {
         report(&format!("note: {note}"));
     }
-    next.warn(&cluster, slices).await;
-    let before = args.wait.before(object, next.chains)?;
-    let applied = args.output.apply(&cluster, &packed.package, global).await?;
-    args.wait.end(&cluster, &applied, before, global).await
+    next.warn(cluster, &package.slices).await;
+    args.output.check(cluster, &package).await?;
+    let is_forced = args.output.force;
+    check_apply(cluster, &next, &package.slices, is_forced).await?;
+    let before = args.wait.before(&package.object, next.chains)?;
+    let applied = args.output.apply(cluster, &package, global).await?;
+    args.wait.end(cluster, &applied, before, global).await
 }
 
 impl InputArgs {
@@ -419,22 +407,6 @@ pub(super) fn print(
     Ok(output.print(&text)?)
 }
 
-impl OutputArgs {
-    async fn apply(
-        &self,
-        cluster: &Cluster,
-        package: &Package,
-        global: &GlobalArgs,
-    ) -> Result<Value, Error> {
-        let mode = Mode {
-            dry_run: self.dry_run.is_some(),
-            force: self.force_conflicts,
-        };
-        let output = global.output();
-        apply::apply(cluster, package, mode, |line| Ok(output.print(line)?)).await
-    }
-}
-
 impl PackArgs {
     fn options(&self, name: String, scopes: Scopes, global: &GlobalArgs) -> Options {
         let Self {
@@ -471,6 +443,7 @@ impl PackArgs {
             },
             service_account_name: result.service_account.clone(),
             success_delay_seconds: result.success_delay,
+            checks_all_first: !result.no_preflight,
             change_cause: result.change_cause.clone(),
             slice_limit: result.slice_limit,
         }

@@ -24,7 +24,7 @@ use crate::{
     args::{GlobalArgs, timeout},
     cluster::lists,
     connect::{Cluster, Write},
-    diff::losses::warn_before_revision,
+    diff::refusals::check_revision,
     error::Error,
     output::format::name,
     rollback::{
@@ -44,7 +44,8 @@ const ROUNDS: usize = 5;
 /// The default is the newest revision before the current one that has succeeded and has another
 /// content. Waits until the new revision is rolled out; the exit code is 1 if it is not. Warns
 /// first about everything that is deleted along with objects that the new revision will delete;
-/// --dry-run only shows that.
+/// --dry-run only shows that. If the server or the manager would refuse an object, nothing is
+/// written, and the exit code is 3, unless --force is given.
 ///
 /// For an Application of Shipper (app/NAME), the environment of an earlier Release becomes the
 /// template, with chart and values, in all clusters; rel/NAME names the Release. Waits for the
@@ -67,7 +68,8 @@ pub(crate) struct RollbackArgs {
     #[arg(long, value_name = "VERSION", conflicts_with = "to_revision")]
     to_version: Option<String>,
 
-    /// Allow a revision that has never succeeded, and change a paused deployment
+    /// Allow a revision that has never succeeded, or of which an object would be refused, and change
+    /// a paused deployment
     #[arg(long)]
     force: bool,
 
@@ -266,7 +268,7 @@ async fn roll_deployment_once(
     let inlined = slices.inlined(revision);
     let mut rolled = deployment.object.clone();
     rolled["spec"]["template"] = template(&inlined);
-    warn_before_revision(cluster, chain, deployment.kind, &rolled).await;
+    check_revision(cluster, chain, (deployment.kind, &rolled), wanted.force).await?;
     let patch = roll_deployment(&deployment.object, &inlined);
     let write = Write::new(MediaType::JsonPatch, wanted.dry_run);
     cluster.write(&deployment.path(), write, &patch).await?;
@@ -305,7 +307,7 @@ async fn roll_revisions(
     };
     let cause = cause(&revision.object, ROLLBACK);
     let next = standalone::next(chain, revision, wanted.name.as_deref(), &cause)?;
-    warn_before_revision(cluster, chain, revision.kind, &next).await;
+    check_revision(cluster, chain, (revision.kind, &next), wanted.force).await?;
     let created = standalone::create(cluster, revision.kind, &next, wanted.dry_run).await?;
     let line = format!(
         "{} created with the content of {}{}",

@@ -209,7 +209,7 @@ async fn dry_run_itself(
 }
 
 /// The effects of a revision on all objects that the revision and its predecessors want.
-async fn of_plan(
+pub(crate) async fn of_plan(
     places: &PhaseClusters,
     plan: &Plan,
     given: &[Value],

@@ -1,9 +1,10 @@
 //! The input of a comparison: deployments and revisions from files, or plain manifests that are
 //! packed first.
 
-use std::path::Path;
-
-use baton_apis::{constants::API_VERSION, kinds};
+use baton_apis::{
+    constants::API_VERSION,
+    kinds::{self, Kind},
+};
 use baton_view::chain::kind::ChainKind;
 use serde_json::Value;
 
@@ -31,19 +32,21 @@ pub(crate) struct DiffInput {
     pub(crate) applications: Vec<Value>,
     /// Applications for sites.
     pub(crate) site_applications: Vec<Value>,
+    /// Objects of further kinds of Baton.
+    pub(crate) others: Vec<(&'static Kind, Value)>,
 }
 
-/// Reads a file, a directory, a kustomization, or the standard input (`-`).
+/// Reads a file, a directory, the standard input (`-`), or a kustomization.
 ///
 /// Plain manifests are packed into a deployment, as by `kubectl baton pack`. Without `name`, the
 /// deployment gets the name that `pack` suggests.
 pub(crate) async fn read(
     cluster: &Cluster,
     global: &GlobalArgs,
-    path: &Path,
+    input: Input,
     name: Option<&str>,
 ) -> Result<DiffInput, Error> {
-    let inputs = [Input::Path(path.to_owned())];
+    let inputs = [input];
     let sources = input::read_aside(inputs.to_vec(), false).await;
     let sources = sources.map_err(|errors| refuse(&errors))?;
     let (given, others) = sort(&sources)?;
@@ -52,7 +55,7 @@ pub(crate) async fn read(
         &given.applications,
         &given.site_applications,
     ];
-    if whole.iter().any(|objects| !objects.is_empty()) {
+    if !given.others.is_empty() || whole.iter().any(|objects| !objects.is_empty()) {
         for other in others {
             report(&format!(
                 "note: {other} is not part of a revision; it is left out"
@@ -132,6 +135,8 @@ fn sort(sources: &[InputText]) -> Result<(DiffInput, Vec<String>), Error> {
                     given.applications.push(object);
                 } else if kinds::SITE_APPLICATION.is_of(&object) {
                     given.site_applications.push(object);
+                } else if let Some(kind) = Kind::ALL.iter().find(|it| it.is_of(&object)) {
+                    given.others.push((kind, object));
                 } else {
                     let kind = Some(text("kind")).filter(|kind| !kind.is_empty());
                     let what = [
@@ -217,6 +222,9 @@ mod tests {
         let (given, others) = sorted(&list).unwrap();
         assert_eq!((given.subjects.len(), given.slices.len()), (1, 1));
         assert_eq!(others, Vec::<String>::new());
+        let text = "apiVersion: baton.run/v1alpha1\nkind: SiteDeployment\nmetadata: {name: shop}";
+        let (given, others) = sorted(text).unwrap();
+        assert_eq!((given.others.len(), others.len()), (1, 0));
         let (_, others) = sorted("a: b").unwrap();
         assert_eq!(
             others,

@@ -76,6 +76,17 @@ impl PendingApply {
         }
     }
 
+    /// The revision that the apply creates, if there is one; `None` if the chains cannot be read.
+    pub(crate) fn plan(&self) -> Option<Result<Option<Plan>, NoPlan>> {
+        let chains = self.chains.as_ref().ok()?;
+        Some(Plan::of(self.kind, &self.object, chains))
+    }
+
+    /// The namespace of the object, or null for the cluster scope.
+    pub(crate) fn namespace(&self) -> &Value {
+        &self.object["metadata"]["namespace"]
+    }
+
     /// The revisions whose objects the apply deletes unless the new revision wants them, with their
     /// content.
     ///
@@ -102,18 +113,9 @@ impl PendingApply {
     }
 }
 
-/// Reports the losses by a revision that is about to be created in a chain.
-pub(crate) async fn warn_before_revision(
-    cluster: &Cluster,
-    chain: &Chain,
-    kind: ChainKind,
-    object: &Value,
-) {
-    let plan = Plan::of(kind, object, std::slice::from_ref(chain));
-    warn(plan, cluster, &[]).await;
-}
-
-async fn warn(plan: Result<Option<Plan>, NoPlan>, cluster: &Cluster, given: &[Value]) {
+/// Reports the losses by a revision that is about to be created. `given` are slices that are applied
+/// together with it.
+pub(crate) async fn warn(plan: Result<Option<Plan>, NoPlan>, cluster: &Cluster, given: &[Value]) {
     let warnings = match plan {
         Ok(Some(plan)) => of_plan(cluster, &plan, given).await,
         Ok(None) => return,

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use baton_apis::{
     CollisionProtection, ObjectSetProbe,
-    constants::{ANNOTATION_CHANGE_CAUSE, ANNOTATION_FORMER_MANAGERS, API_VERSION},
+    constants::{
+        ANNOTATION_CHANGE_CAUSE, ANNOTATION_FORMER_MANAGERS, ANNOTATION_PREFLIGHT, API_VERSION,
+        PREFLIGHT_ALL,
+    },
     kinds,
 };
 use baton_engine::diff::content_fingerprint;
@@ -204,11 +207,13 @@ fn holder(
     if let Some(seconds) = options.success_delay_seconds {
         content["successDelaySeconds"] = seconds.into();
     }
-    let cause = options
-        .change_cause
-        .as_deref()
-        .map(|cause| (ANNOTATION_CHANGE_CAUSE, cause));
-    let metadata = metadata(&options.name, decision, &[], cause.as_slice());
+    let cause = options.change_cause.as_deref();
+    let cause = cause.map(|cause| (ANNOTATION_CHANGE_CAUSE, cause));
+    let is_site = matches!(options.form, PackagedKind::Site { .. });
+    let preflight = options.checks_all_first && !is_site;
+    let preflight = preflight.then_some((ANNOTATION_PREFLIGHT, PREFLIGHT_ALL));
+    let annotations: Vec<_> = preflight.into_iter().chain(cause).collect();
+    let metadata = metadata(&options.name, decision, &[], &annotations);
     match &options.form {
         PackagedKind::Deployment {
             revision_history_limit,

@@ -1,5 +1,6 @@
 //! Differences as text: a heading per object, followed by a unified diff in YAML.
 
+pub(crate) mod json;
 pub(crate) mod note;
 pub(crate) mod outcome;
 pub(crate) mod warning;

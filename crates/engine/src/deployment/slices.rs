@@ -3,7 +3,10 @@
 //! The cost of a write of a revision grows with its length, and a revision is written about ten
 //! times. A slice is written twice, and revisions with the same phase share it.
 
+use std::time::Duration;
+
 use baton_apis::{ObjectSetSpec, ObjectSetTemplateSpec};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::template::hash;
@@ -18,6 +21,39 @@ pub const MIN_VALUES: usize = 128;
 /// Number of bytes that make a phase worth its own slice: each write of a revision stores one more
 /// copy.
 pub const MIN_BYTES: usize = 16 * 1024;
+
+/// Age at which a slice that nothing uses is deleted. It leaves a client time to create the object
+/// that names the slice.
+pub const UNUSED_AGE: Duration = Duration::from_hours(1);
+
+/// The time after which a slice without a revision is checked again; `None` if it is to be deleted
+/// now.
+///
+/// `is_named` is true if a revision or a template names the slice. Such a slice is never deleted,
+/// nor is one without a time of creation.
+pub fn until_unused(
+    created: Option<Timestamp>,
+    is_named: bool,
+    now: Timestamp,
+) -> Option<Duration> {
+    let Some(created) = created.filter(|_| !is_named) else {
+        return Some(UNUSED_AGE);
+    };
+    // A time of creation in the future is that of a server whose clock is ahead.
+    let age = Duration::try_from(now.duration_since(created)).unwrap_or_default();
+    let left = UNUSED_AGE.checked_sub(age);
+    left.filter(|left| !left.is_zero())
+}
+
+/// True if a deployment uses a slice with this name: its template names the slice, or its next
+/// revision would have the objects of a phase in it.
+pub fn uses(deployment: &str, template: &Value, slice: &str) -> bool {
+    let phases = template.pointer("/spec/phases").and_then(Value::as_array);
+    let phases = phases.into_iter().flatten();
+    let mut named = phases.flat_map(|phase| phase["slices"].as_array().into_iter().flatten());
+    named.any(|name| name == slice)
+        || large_phases(template).any(|(_, objects)| name(deployment, objects, 0) == slice)
+}
 
 /// The phases of a template whose inline objects belong in a slice: index and objects.
 pub fn large_phases(template: &Value) -> impl Iterator<Item = (usize, &Value)> {
@@ -108,6 +144,48 @@ mod tests {
         ] {
             assert_eq!(large_phases(&template).count(), 0);
         }
+    }
+
+    #[test]
+    fn a_slice_is_unused_an_hour_after_its_creation_unless_it_is_named() {
+        let now: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
+        let left = |minutes| Some(Duration::from_mins(minutes));
+        for (created, is_named, expected) in [
+            (Some("2026-01-01T11:50:00Z"), false, left(50)),
+            (
+                Some("2026-01-01T11:00:01Z"),
+                false,
+                Some(Duration::from_secs(1)),
+            ),
+            (Some("2026-01-01T11:00:00Z"), false, None),
+            (Some("2025-01-01T00:00:00Z"), false, None),
+            (Some("2025-01-01T00:00:00Z"), true, left(60)),
+            (Some("2026-01-01T13:00:00Z"), false, left(60)),
+            (None, false, left(60)),
+        ] {
+            let created = created.map(|time| time.parse().unwrap());
+            assert_eq!(
+                until_unused(created, is_named, now),
+                expected,
+                "{created:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_deployment_uses_the_slices_of_its_template_and_of_its_next_revision() {
+        let objects = json!([{"object": {"k": "x".repeat(MIN_BYTES)}}]);
+        let phases =
+            json!([{"name": "a", "slices": ["s", "t"]}, {"name": "b", "objects": objects}]);
+        let template = json!({"spec": {"phases": phases}});
+        for (slice, expected) in [
+            ("t", true),
+            (&*name("web", &objects, 0), true),
+            ("u", false),
+        ] {
+            assert_eq!(uses("web", &template, slice), expected, "{slice}");
+        }
+        assert!(!uses("web", &json!({}), "s"));
     }
 
     /// Existing slices are found by these names.

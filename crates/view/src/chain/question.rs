@@ -126,6 +126,20 @@ impl OneChain {
     }
 }
 
+impl OneChain {
+    /// The chain of a cluster-scoped deployment with the name; `None` if the user may not read it.
+    fn of_cluster(&self, lists: &Lists) -> Result<Option<Chain>, NoAnswer> {
+        let target = Target::new(ChainKind::ClusterObjectDeployment, &self.target.name);
+        let deployments = ChainKind::ClusterObjectDeployment.path(None);
+        let own = lists.optional(&ListRequest::of_one(deployments, &target.name))?;
+        if own.first().is_none() {
+            return Ok(None);
+        }
+        let namespace = None;
+        Self { target, namespace }.answer(lists)
+    }
+}
+
 impl Question for OneChain {
     type Answer = Option<Chain>;
 
@@ -137,7 +151,10 @@ impl Question for OneChain {
             kind: self.target.candidates()[0],
             namespace: self.namespace.clone(),
         };
-        Ok(pick(all.answer(lists)?, &self.target))
+        match pick(all.answer(lists)?, &self.target) {
+            None if self.target.kind.is_none() => self.of_cluster(lists),
+            chain => Ok(chain),
+        }
     }
 }
 
@@ -228,7 +245,7 @@ mod tests {
                 let name = name.and_then(|it| it.strip_prefix("metadata.name="));
                 let found = of.filter(|it| name.is_none_or(|name| it["metadata"]["name"] == name));
                 let found: List = found.cloned().collect();
-                let collection = request.path.strip_prefix(PATH).unwrap();
+                let collection = request.path.strip_prefix(PATH).unwrap_or(&request.path);
                 requests.push(match (name, labels) {
                     (Some(name), _) => format!("{collection}/{name}"),
                     (None, Some(labels)) => {
@@ -238,6 +255,41 @@ mod tests {
                 });
                 lists.insert(request, found);
             }
+        }
+    }
+
+    #[test]
+    fn a_name_alone_finds_a_cluster_scoped_deployment() {
+        let deployment = json!({
+            "apiVersion": "package-operator.run/v1alpha1", "kind": "ClusterObjectDeployment",
+            "metadata": {"name": "web", "uid": "d1"},
+            "spec": {"selector": {}, "template": {"metadata": {}, "spec": {}}},
+        });
+        for (kind, name, is_found) in [
+            (None, "web", true),
+            (None, "other", false),
+            (Some(ChainKind::ObjectDeployment), "web", false),
+        ] {
+            let name = name.to_owned();
+            let question = OneChain::new(&Target { kind, name }, "shop");
+            let mut lists = Lists::default();
+            let chain = loop {
+                match question.answer(&lists) {
+                    Ok(chain) => break chain,
+                    Err(_) => {
+                        for request in lists.take_requests().lists.into_keys() {
+                            let is_it = request.path.ends_with("/clusterobjectdeployments")
+                                && question.target.name == "web";
+                            let found: List =
+                                is_it.then(|| deployment.clone()).into_iter().collect();
+                            lists.insert(request, found);
+                        }
+                    }
+                }
+            };
+            let target = chain.and_then(|chain| chain.target());
+            let target = target.map(|target| target.to_string());
+            assert_eq!(target.as_deref(), is_found.then_some("cod/web"));
         }
     }
 

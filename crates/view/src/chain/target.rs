@@ -9,7 +9,8 @@ use super::kind::ChainKind;
 /// A deployment or a revision, as a user names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Kind of the object; `None` means an `ObjectDeployment` of this name, or else an `ObjectSet`.
+    /// Kind of the object; `None` means an `ObjectDeployment` of this name, or else an `ObjectSet`,
+    /// or else a `ClusterObjectDeployment`.
     pub kind: Option<ChainKind>,
     /// Name of the object.
     pub name: String,
@@ -25,7 +26,8 @@ impl Target {
         }
     }
 
-    /// The kinds that the object may have, in order of preference; all have the same scope.
+    /// The kinds that the object may have, in order of preference; all have the same scope. Without
+    /// a kind, a `ClusterObjectDeployment` follows them.
     pub fn candidates(&self) -> Vec<ChainKind> {
         self.kind.map_or_else(
             || vec![ChainKind::ObjectDeployment, ChainKind::ObjectSet],

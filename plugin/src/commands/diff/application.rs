@@ -29,7 +29,7 @@ pub(crate) async fn run(
     let after = observed.release(&to).ok_or_else(|| missing(&to))?;
     let sections = releases(&cluster, before, after).await;
     let labels = Labels::new(format!("release {from}"), format!("release {to}"));
-    show(&sections, &labels, global).await
+    show(&sections, &labels, args, global).await
 }
 
 /// Names of the Releases to compare; by default the incumbent and the contender.

@@ -60,7 +60,7 @@ pub(crate) async fn run(
         }
     };
     let labels = Labels::new(label(from, to), label(to, from));
-    show(&sections, &labels, global).await
+    show(&sections, &labels, args, global).await
 }
 
 /// The default versions, from the status of a deployment. Empty for an application.
