@@ -44,7 +44,7 @@ use baton_terminal::kubeconfig::load_client_config;
 use baton_typed::stores::Stores;
 use http::Uri;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::Client;
+use kube::{Client, api::ListParams};
 use tokio::{
     sync::{Notify, mpsc},
     task::JoinSet,
@@ -177,9 +177,17 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
 /// namespace `kube-system`. `None` without the right to read it.
 async fn hub_uid(client: &Client, url: &Uri) -> Result<Option<String>, Error> {
     let namespaces = kube::Api::<Namespace>::all(client.clone());
-    match namespaces.get_metadata("kube-system").await {
-        Ok(namespace) => Ok(namespace.metadata.uid),
-        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {
+    // A start sends lists and watches only, so that each read of a single object shows in metrics.
+    let system = ListParams::default().fields("metadata.name=kube-system");
+    match namespaces.list_metadata(&system).await {
+        Ok(namespaces) => {
+            let mut uids = namespaces
+                .items
+                .into_iter()
+                .filter_map(|it| it.metadata.uid);
+            Ok(uids.next())
+        }
+        Err(kube::Error::Api(status)) if status.code == 403 => {
             let error = &status.message;
             warn!(%error, "the UID of this cluster is not known; owners in other clusters do not name it");
             Ok(None)

@@ -167,6 +167,9 @@ pub const ANNOTATIONS_OF_TOOLS: [&str; 7] = [
 pub const ANNOTATION_PAUSED_BY_PARENT: &str = "package-operator.run/paused-by-parent";
 /// Annotation on managed objects in other clusters: their owners, as a JSON list.
 pub const ANNOTATION_OWNERS: &str = "package-operator.run/owners";
+/// Annotation on managed objects in other clusters: the hub of their controller, by the UID of its
+/// namespace `kube-system`. An addition to Package Operator.
+pub const ANNOTATION_HUB: &str = "baton.run/hub";
 /// Annotation on `ObjectSets`: image of the package they came from.
 pub const ANNOTATION_PACKAGE_SOURCE_IMAGE: &str = "package-operator.run/package-source-image";
 

@@ -114,7 +114,7 @@ pub struct StrategyState {
 /// message out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default)]
+#[schemars(!default, transform = schema::without_texts)]
 pub struct StrategyCondition {
     /// Type of the condition. Lists of conditions are sorted by type.
     #[serde(rename = "type")]
@@ -129,10 +129,10 @@ pub struct StrategyCondition {
     )]
     pub last_transition_time: Option<Time>,
     /// Reason that the condition is not true, in one word for programs.
-    #[serde(default, deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "null_as_default")]
     pub reason: String,
     /// Message for people: the state that the release waits for.
-    #[serde(default, deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "null_as_default")]
     pub message: String,
     /// Index of the step that the condition was reported for.
     pub step: i32,

@@ -1,6 +1,7 @@
 //! Pieces of schema that the derive macros cannot express.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::Value;
 
 /// Values of a chart: a map that the server neither validates nor prunes.
 pub(super) fn values(_: &mut SchemaGenerator) -> Schema {
@@ -27,6 +28,13 @@ pub(super) fn condition_status(_: &mut SchemaGenerator) -> Schema {
         "type": "string",
         "enum": ["True", "False", "Unknown", ""],
     })
+}
+
+/// Makes reason and message optional, without defaults that the server would fill in.
+pub(super) fn without_texts(schema: &mut Schema) {
+    if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|name| name != "reason" && name != "message");
+    }
 }
 
 /// Statuses of containers, as in the status of a pod. They are not validated, because the API

@@ -216,7 +216,7 @@ fn required_fields() {
         (
             "Release",
             "status.strategy.conditions.[]",
-            json!(["message", "reason", "status", "step", "type"]),
+            json!(["status", "step", "type"]),
         ),
     ] {
         let schema = schema(kind);

@@ -6,16 +6,21 @@
 //! of the annotation as further owner references, and an object that is written gets them as the
 //! annotation. An entry of the annotation has the field `namespace`, which an owner reference of
 //! the API never has.
+//!
+//! The annotation `baton.run/hub` names the hub of the controller. In an object that was read, each
+//! entry has it as the field `hub`: the other entries are those of older revisions in the same hub,
+//! or of lost hubs, which own nothing any more.
 
 use std::collections::BTreeSet;
 
-use baton_apis::constants::ANNOTATION_OWNERS;
+use baton_apis::constants::{ANNOTATION_HUB, ANNOTATION_OWNERS};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::object::{is_controller, owner_references, text};
 
 const FIELD: &str = "f:package-operator.run/owners";
+const HUB_FIELD: &str = "f:baton.run/hub";
 
 /// An entry of the annotation; the order of its fields is that of Package Operator.
 #[derive(Serialize)]
@@ -28,8 +33,6 @@ struct Entry<'a> {
     uid: &'a str,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     controller: bool,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    hub: &'a str,
 }
 
 /// True if an owner reference is an entry of the annotation.
@@ -76,7 +79,6 @@ fn render<'a>(references: impl Iterator<Item = &'a Value>) -> String {
             namespace: text(reference, "namespace"),
             uid: text(reference, "uid"),
             controller: is_controller(reference),
-            hub: text(reference, "hub"),
         });
     serde_json::to_string(&entries.collect::<Vec<_>>()).unwrap_or_default()
 }
@@ -109,7 +111,12 @@ pub fn decode(live: &mut Value) {
     let Some(annotation) = annotations.remove(ANNOTATION_OWNERS) else {
         return;
     };
-    let owners = parse(annotation.as_str().unwrap_or_default());
+    let mut owners = parse(annotation.as_str().unwrap_or_default());
+    if let Some(hub) = annotations.remove(ANNOTATION_HUB) {
+        for owner in &mut owners {
+            owner["hub"] = hub.clone();
+        }
+    }
     let entries = metadata
         .get_mut("managedFields")
         .and_then(Value::as_array_mut);
@@ -138,12 +145,14 @@ fn own(entry: &mut Value, owners: &[Value]) {
     let Some(annotations) = annotations else {
         return;
     };
-    if annotations.remove(FIELD).is_none() {
-        return;
-    }
+    let has_owners = annotations.remove(FIELD).is_some();
+    let has_hub = annotations.remove(HUB_FIELD).is_some();
     // A node without children would own all annotations.
-    if annotations.is_empty() {
+    if (has_owners || has_hub) && annotations.is_empty() {
         fields.remove("f:annotations");
+    }
+    if !has_owners {
+        return;
     }
     let references = fields
         .entry("f:ownerReferences")
@@ -165,6 +174,13 @@ pub fn encode(body: &mut Value) {
         return;
     }
     let annotation = render(owner_references(body).iter());
+    let mut controllers = owner_references(body)
+        .iter()
+        .filter(|it| is_remote(it) && is_controller(it));
+    let hub = controllers
+        .next()
+        .map_or("", |it| text(it, "hub"))
+        .to_owned();
     let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;
     };
@@ -181,6 +197,9 @@ pub fn encode(body: &mut Value) {
         .entry("annotations")
         .or_insert_with(|| Value::Object(Map::new()));
     annotations[ANNOTATION_OWNERS] = annotation.into();
+    if !hub.is_empty() {
+        annotations[ANNOTATION_HUB] = hub.into();
+    }
 }
 
 #[cfg(test)]
@@ -248,21 +267,42 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_keeps_the_hub_of_its_owner() {
-        let mut of_hub = owner("a", true);
-        of_hub["hub"] = "h".into();
-        let body = json!({"metadata": {
-            "annotations": {"k": "v"}, "ownerReferences": [of_hub, owner("b", false)],
-        }});
-        let mut written = body.clone();
-        encode(&mut written);
-        let text = written["metadata"]["annotations"][ANNOTATION_OWNERS].as_str();
-        assert!(
-            text.unwrap()
-                .contains(r#""uid":"a","controller":true,"hub":"h"},"#)
-        );
-        decode(&mut written);
-        assert_eq!(written, body);
+    fn the_hub_of_the_controller_is_that_of_all_entries() {
+        let of = |hub: Option<&str>, uid, controller| {
+            let mut owner = owner(uid, controller);
+            if let Some(hub) = hub {
+                owner["hub"] = hub.into();
+            }
+            owner
+        };
+        let body = |owners: [Value; 2]| json!({"metadata": {"annotations": {"k": "v"}, "ownerReferences": owners}});
+        for (written, read) in [
+            ([Some("h"), Some("h")], Some("h")),
+            ([Some("old"), Some("h")], Some("h")),
+            ([None, Some("h")], Some("h")),
+            ([None, None], None),
+        ] {
+            let mut object = body([of(written[0], "a", false), of(written[1], "b", true)]);
+            encode(&mut object);
+            let annotations = &object["metadata"]["annotations"];
+            assert_eq!(
+                annotations.get(ANNOTATION_HUB),
+                read.map(Value::from).as_ref()
+            );
+            let entries = annotations[ANNOTATION_OWNERS].as_str().unwrap();
+            assert!(!entries.contains("hub"), "{entries}");
+            object["metadata"]["managedFields"] = json!([{"fieldsV1": {"f:metadata": {"f:annotations": {
+                FIELD: {}, HUB_FIELD: {}, "f:k": {},
+            }}}}]);
+            decode(&mut object);
+            let owned = &object["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"];
+            assert_eq!(owned["f:annotations"], json!({"f:k": {}}));
+            object["metadata"]
+                .as_object_mut()
+                .unwrap()
+                .remove("managedFields");
+            assert_eq!(object, body([of(read, "a", false), of(read, "b", true)]));
+        }
     }
 
     #[test]

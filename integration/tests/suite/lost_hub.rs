@@ -15,24 +15,18 @@ const OWNER: &str = "99999999-2222-4333-8444-555555555555";
 
 /// Returns an object as the lost hub has left it: with its owner, its labels and its number.
 fn left(entry: &Entry, hub: Option<&str>) -> Entry {
-    let mut owner = json!({
+    let owner = json!({
         "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSetPhase", "name": "web-7-a",
         "namespace": "elsewhere", "uid": OWNER, "controller": true,
     });
+    let mut annotations =
+        json!({ OWNERS: json!([owner]).to_string(), "package-operator.run/revision": "7" });
     if let Some(hub) = hub {
-        owner["hub"] = hub.into();
+        annotations["baton.run/hub"] = hub.into();
     }
-    let metadata = |entry: Entry, key: &str, value: Value| entry.with(key, value);
-    let entry = metadata(
-        entry.clone(),
-        "/metadata/annotations",
-        json!({ OWNERS: json!([owner]).to_string(), "package-operator.run/revision": "7" }),
-    );
-    metadata(
-        entry,
-        "/metadata/labels",
-        json!({ "package-operator.run/cache": "True" }),
-    )
+    let entry = entry.clone().with("/metadata/annotations", annotations);
+    let labels = json!({ "package-operator.run/cache": "True" });
+    entry.with("/metadata/labels", labels)
 }
 
 fn permission(value: &str) -> Value {

@@ -61,12 +61,12 @@ async fn objects_are_delivered_into_another_cluster(scope: Scope) {
         annotation(&before, OWNERS),
         format!(
             "[{{\"apiVersion\":\"package-operator.run/v1alpha1\",\"kind\":\"{kind}\",\"name\":\"{}\",\
-             \"namespace\":\"{namespace}\",\"uid\":\"{}\",\"controller\":true,\"hub\":\"{}\"}}]",
+             \"namespace\":\"{namespace}\",\"uid\":\"{}\",\"controller\":true}}]",
             phase.name(),
-            phase.uid(),
-            hub_uid(&ns).await
+            phase.uid()
         )
     );
+    assert_eq!(annotation(&before, "baton.run/hub"), hub_uid(&ns).await);
     assert!(owners(&before).is_empty());
     assert_eq!(annotation(&before, "package-operator.run/revision"), "1");
     let labels = &before["metadata"]["labels"];

@@ -41,7 +41,17 @@ impl References {
         let mut own = Some(identity.controller_reference());
         for reference in existing {
             if identity.is(reference) {
-                list.extend(own.take());
+                let own = own.take().map(|mut own| {
+                    // An object that an earlier version has written is not written again for its hub.
+                    if self == Self::Owned
+                        && reference.get("hub").is_none()
+                        && let Some(own) = own.as_object_mut()
+                    {
+                        own.remove("hub");
+                    }
+                    own
+                });
+                list.extend(own);
             } else if identity.is_remote && !owners::is_remote(reference) {
                 // Garbage collection deletes the object with an owner of its own cluster, so we
                 // must not own that reference. Leaving out the references of others does not remove

@@ -1,6 +1,6 @@
 //! Checks of manifests that do not depend on the kind.
 
-use baton_apis::constants::ANNOTATION_OWNERS;
+use baton_apis::constants::{ANNOTATION_HUB, ANNOTATION_OWNERS};
 use serde_json::Value;
 
 /// Fields of another type than in any object.
@@ -71,12 +71,11 @@ pub(super) fn forbidden(manifest: &Value) -> impl Iterator<Item = String> {
         .map(|field| format!("metadata.{field} must not be set."))
 }
 
-/// Returns a violation if a manifest has the annotation that lists the owners in other clusters. It
-/// would replace the owners that Baton writes.
+/// Returns a violation if a manifest has an annotation about the owners in other clusters. It would
+/// replace that of Baton.
 pub(super) fn owners_annotation(manifest: &Value) -> Option<String> {
     let annotations = manifest.pointer("/metadata/annotations")?;
-    annotations.get(ANNOTATION_OWNERS)?;
-    Some(format!(
-        "metadata.annotations must not have {ANNOTATION_OWNERS}."
-    ))
+    let mut reserved = [ANNOTATION_OWNERS, ANNOTATION_HUB].into_iter();
+    let found = reserved.find(|name| annotations.get(name).is_some())?;
+    Some(format!("metadata.annotations must not have {found}."))
 }
