@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use baton_hack::modules::Module;
 use baton_hack::paths::Dirs;
+use baton_integration::exclusive::Exclusive;
 use baton_integration::prelude::*;
 use tempfile::TempDir;
 use tokio::time::sleep;
@@ -60,9 +61,11 @@ async fn metallb_is_rolled_out_upgraded_and_rolled_back() {
     Project::new(&ns, "metallb").lives([&[old], &[new]]).await;
 }
 
+/// Other tests define a kind of Argo CD as well.
 #[tokio::test]
 async fn argo_cd_is_rolled_out_upgraded_and_rolled_back() {
-    let ns = TestNamespace::new(Scope::Cluster).await;
+    let bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Cluster).await;
     let manifest = "manifests/install.yaml";
     let [old, new] = [
         published(&ARGO_CD[0], manifest).await,

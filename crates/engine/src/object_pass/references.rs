@@ -70,3 +70,32 @@ impl References {
         list
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::tests::fixtures::revision;
+
+    /// A repair does not add the hub to an entry that an earlier version has written; a take-over
+    /// does.
+    #[test]
+    fn an_entry_without_a_hub_stays_as_it_is() {
+        let mut revision = revision();
+        revision.identity.is_remote = true;
+        revision.identity.hub = "h".to_owned();
+        let with_hub = revision.identity.controller_reference();
+        let mut without = with_hub.clone();
+        without.as_object_mut().unwrap().remove("hub");
+        for (references, live, expected) in [
+            (References::Owned, &without, &without),
+            (References::Owned, &with_hub, &with_hub),
+            (References::All, &without, &with_hub),
+        ] {
+            let live = json!({"metadata": {"ownerReferences": [live]}});
+            assert_eq!(references.list(&live, &revision), [expected.clone()]);
+        }
+        assert_eq!(References::Owned.list(&json!({}), &revision), [with_hub]);
+    }
+}

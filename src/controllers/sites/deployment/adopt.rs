@@ -33,7 +33,9 @@ impl SiteDeployments {
         key: &Key,
         deployment: &SiteDeployment,
     ) -> Result<bool, Error> {
-        let orphans = self.orphans(key, deployment).await?;
+        let Some(orphans) = self.orphans(key, deployment).await? else {
+            return Ok(true);
+        };
         if orphans.is_empty() {
             return Ok(false);
         }
@@ -66,7 +68,8 @@ impl SiteDeployments {
         adopted.await.at_step("adopting a revision")
     }
 
-    /// The revisions with the name of this deployment that have no controller.
+    /// The revisions with the name of this deployment that have no controller; `None` if the store
+    /// does not show an adoption yet.
     ///
     /// The store may show the new deployment before it shows that garbage collection has removed the
     /// earlier one from the owners. So revisions of an earlier deployment are read from the server.
@@ -74,7 +77,7 @@ impl SiteDeployments {
         &self,
         key: &Key,
         deployment: &SiteDeployment,
-    ) -> Result<Vec<Arc<RevisionRecord>>, Error> {
+    ) -> Result<Option<Vec<Arc<RevisionRecord>>>, Error> {
         let revisions = &self.context.observed.revisions;
         let mut found = revisions.of_site_deployment(&key.namespace, &key.name);
         found.retain(|it| !it.deleting && it.controller.as_deref() != Some(uid(deployment)));
@@ -83,16 +86,19 @@ impl SiteDeployments {
         let api = &self.context.shared.api;
         let mut read = stream::iter(owned)
             .map(|owned| async move {
-                let now = api.get(&owned.key).await?;
-                let is_orphan =
-                    |now: &RevisionRecord| now.uid == owned.uid && now.controller.is_none();
-                Ok(now.filter(is_orphan).filter(|now| !now.deleting))
+                let now: Result<_, ApiError> = api.get(&owned.key).await;
+                let is_same = |now: &RevisionRecord| now.uid == owned.uid && !now.deleting;
+                now.map(|now| now.filter(is_same))
             })
             .buffer_unordered(MAX_CONCURRENT);
-        while let Some(orphan) = read.next().await {
-            let orphan: Result<_, ApiError> = orphan;
-            orphans.extend(orphan.at_step("reading a revision")?.map(Arc::new));
+        while let Some(now) = read.next().await {
+            let now = now.at_step("reading a revision")?;
+            match now.as_ref().map(|now| now.controller.as_deref()) {
+                Some(Some(controller)) if controller == uid(deployment) => return Ok(None),
+                Some(None) => orphans.extend(now.map(Arc::new)),
+                Some(Some(_)) | None => {}
+            }
         }
-        Ok(orphans)
+        Ok(Some(orphans))
     }
 }
