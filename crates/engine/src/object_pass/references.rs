@@ -94,7 +94,10 @@ mod tests {
             (References::All, &without, &with_hub),
         ] {
             let live = json!({"metadata": {"ownerReferences": [live]}});
-            assert_eq!(references.list(&live, &revision), [expected.clone()]);
+            assert_eq!(
+                &references.list(&live, &revision)[..],
+                std::slice::from_ref(expected)
+            );
         }
         assert_eq!(References::Owned.list(&json!({}), &revision), [with_hub]);
     }
