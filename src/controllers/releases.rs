@@ -79,15 +79,6 @@ impl Stores {
             .is_some_and(|application| Custody::of(&application) != Custody::Ours)
     }
 
-    /// Checks that all Applications are known: one that is not known yet may have been given back.
-    fn knows_applications(&self) -> Result<(), Error> {
-        if self.applications.is_complete() {
-            return Ok(());
-        }
-        let unknown = "the Applications have not been listed yet";
-        Err(Error::Reported(unknown.into()))
-    }
-
     /// The Application that the label of an object names.
     fn application_of<K: Kind>(&self, object: &K) -> Option<Arc<Application>> {
         let metadata = object.meta();

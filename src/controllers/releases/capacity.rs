@@ -27,7 +27,7 @@ use futures::future::join_all;
 
 use self::workloads::{FoundWorkload, WantedCapacity};
 use super::{
-    Context, Error,
+    Context, Error, INCOMPLETE,
     app_clusters::{AppClusters, cluster::AppCluster, requests::RequestError},
     debounced::Reported,
     on_custody,
@@ -88,7 +88,10 @@ impl Controller for CapacityTargets {
 
     async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {
         let stores = &self.context.stores;
-        stores.knows_applications()?;
+        // An Application that is not known yet may have been given back.
+        if !stores.applications.was_complete() {
+            return Ok(INCOMPLETE);
+        }
         let target = stores.capacity_targets.get(&key.namespace, &key.name);
         let target = target.filter(|target| {
             target.metadata.deletion_timestamp.is_none() && !stores.is_given_back(&**target)

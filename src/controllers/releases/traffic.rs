@@ -33,7 +33,7 @@ use futures::{StreamExt as _, future::join_all, stream};
 
 use self::balancer::Balancer;
 use super::{
-    Context, Error,
+    Context, Error, INCOMPLETE,
     app_clusters::{AppClusters, cluster::AppCluster, objects::label, requests::RequestError},
     debounced::Reported,
     on_custody,
@@ -102,7 +102,10 @@ impl Controller for TrafficTargets {
             return Err(Error::Reported(unknown.into()));
         }
         let stores = &self.context.stores;
-        stores.knows_applications()?;
+        // An Application that is not known yet may have been given back.
+        if !stores.applications.was_complete() {
+            return Ok(INCOMPLETE);
+        }
         let target = targets.get(&key.namespace, &key.name);
         let target = target.filter(|target| {
             target.metadata.deletion_timestamp.is_none() && !stores.is_given_back(&**target)
