@@ -250,7 +250,15 @@ async fn diff_pack_and_rollback_show_a_loss_before_they_write() {
         tools.crd(json!({})).into_json()["object"].to_string(),
     )
     .unwrap();
-    let packed = ns.plugin(&["pack", file, "--name", web.name(), "--cluster", "--apply"]);
+    let packed = ns.plugin(&[
+        "pack",
+        file,
+        "--name",
+        web.name(),
+        "--cluster",
+        "--apply",
+        "--force-conflicts",
+    ]);
     assert_eq!(packed.code, 3, "{packed:?}");
     assert!(format!("{packed:?}").contains(loss), "{packed:?}");
     web.has_sets(&[1]).await;

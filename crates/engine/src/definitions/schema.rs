@@ -140,44 +140,72 @@ impl Comparison {
     fn compare_fields(&mut self, old: Option<&Object>, new: &Object) {
         let none = Object::new();
         let before = old.unwrap_or(&none);
-        let (old_fields, new_fields) = (fields(before), fields(new));
         let had = match old {
             None => Others::Kept,
             Some(old) => others(old, self.was_open),
         };
         let has = others(new, self.is_open);
-        let is_left = |name: &str, comparison: &Self| {
-            let is_root = comparison.path.is_empty();
-            let is_whole = is_root || flag(new, "x-kubernetes-embedded-resource");
-            (is_whole && IMPLIED.contains(&name))
-                || (is_root && comparison.leaves_status && name == "status")
-        };
-        for (name, old) in old_fields.into_iter().flatten() {
-            let next = new_fields.and_then(|it| it.get(name));
+        self.compare_old_fields(before, new, has);
+        self.compare_new_fields(before, new, had);
+        match (had, has) {
+            (Others::Pruned, _) | (_, Others::Kept) => {}
+            (Others::Kept, Others::Of(next)) => self.below(FieldStep::Values, None, next),
+            (Others::Of(old), Others::Of(next)) => self.below(FieldStep::Values, Some(old), next),
+            (_, Others::Pruned) => {
+                let names = fields(new).into_iter().flatten().map(|(name, _)| name);
+                let mut known: BTreeSet<String> = names.cloned().collect();
+                if self.is_whole(new) {
+                    known.extend(IMPLIED.map(str::to_owned));
+                }
+                self.lose(Cause::UnknownRemoved(known));
+            }
+        }
+        self.compare_required(before, new);
+    }
+
+    /// True if the schema is that of a whole object.
+    fn is_whole(&self, schema: &Object) -> bool {
+        self.path.is_empty() || flag(schema, "x-kubernetes-embedded-resource")
+    }
+
+    /// True if a field is not compared.
+    fn is_left(&self, schema: &Object, name: &str) -> bool {
+        (self.is_whole(schema) && IMPLIED.contains(&name))
+            || (self.path.is_empty() && self.leaves_status && name == "status")
+    }
+
+    /// Compares the fields of the old schema; `has` are the other fields of the new one.
+    fn compare_old_fields(&mut self, old: &Object, new: &Object, has: Others<'_>) {
+        for (name, field) in fields(old).into_iter().flatten() {
+            let next = fields(new).and_then(|it| it.get(name));
             // A server refuses a schema that is no object.
-            if is_left(name, self) || next.is_some_and(|next| !next.is_object()) {
+            if self.is_left(new, name) || next.is_some_and(|next| !next.is_object()) {
                 continue;
             }
             let step = FieldStep::Field(name.clone());
-            let next = next.and_then(Value::as_object);
-            match (next, has) {
+            match (next.and_then(Value::as_object), has) {
                 (Some(next), _) | (None, Others::Of(next)) => {
-                    self.below(step, old.as_object(), next);
+                    self.below(step, field.as_object(), next);
                 }
                 (None, Others::Kept) => {}
                 (None, Others::Pruned) => {
                     self.path.push(step);
-                    self.lose(Cause::Removed(old.clone()));
+                    self.lose(Cause::Removed(field.clone()));
                     self.path.pop();
                 }
             }
         }
-        for (name, next) in new_fields.into_iter().flatten() {
-            let is_known = old_fields.is_some_and(|it| it.contains_key(name));
+    }
+
+    /// Compares the fields that only the new schema names; `had` are the other fields of the old
+    /// one.
+    fn compare_new_fields(&mut self, old: &Object, new: &Object, had: Others<'_>) {
+        for (name, next) in fields(new).into_iter().flatten() {
+            let is_known = fields(old).is_some_and(|it| it.contains_key(name));
             let Some(next) = next.as_object() else {
                 continue;
             };
-            if is_known || is_left(name, self) {
+            if is_known || self.is_left(new, name) {
                 continue;
             }
             let step = FieldStep::Field(name.clone());
@@ -187,27 +215,17 @@ impl Comparison {
                 Others::Of(old) => self.below(step, Some(old), next),
             }
         }
-        match (had, has) {
-            (Others::Pruned, _) | (_, Others::Kept) => {}
-            (Others::Kept, Others::Of(next)) => self.below(FieldStep::Values, None, next),
-            (Others::Of(old), Others::Of(next)) => self.below(FieldStep::Values, Some(old), next),
-            (_, Others::Pruned) => {
-                let names = new_fields.into_iter().flatten().map(|(name, _)| name);
-                let mut known: BTreeSet<String> = names.cloned().collect();
-                if self.path.is_empty() || flag(new, "x-kubernetes-embedded-resource") {
-                    known.extend(IMPLIED.map(str::to_owned));
-                }
-                self.lose(Cause::UnknownRemoved(known));
-            }
-        }
+    }
+
+    fn compare_required(&mut self, old: &Object, new: &Object) {
         let required = |schema: &Object| -> BTreeSet<String> {
             let names = list(schema, "required").iter().filter_map(Value::as_str);
             names.map(str::to_owned).collect()
         };
-        for name in required(new).difference(&required(before)) {
-            let field = new_fields.and_then(|it| it.get(name));
+        for name in required(new).difference(&required(old)) {
+            let field = fields(new).and_then(|it| it.get(name));
             let has_default = field.is_some_and(|field| field.get("default").is_some());
-            if !has_default && !is_left(name, self) {
+            if !has_default && !self.is_left(new, name) {
                 self.lose(Cause::Required(name.clone()));
             }
         }

@@ -60,21 +60,14 @@ impl ObjectPass<'_> {
                 self.take_refusal_of_merge(patch, &more);
             }
             (Request::FindAffected(_), Answer::Affected(affected)) => self.take_review(&affected),
-            (Request::DryRunApply(_) | Request::Apply(_), Answer::Immutable(text))
-                if is_recreated(self.desired)
-                    && is_definition(&self.desired.gvk)
-                    && !allows_data_loss(&self.desired.manifest) =>
-            {
-                self.take_refusal(request, recreation_refusal(&text));
-            }
             (Request::DryRunApply(_) | Request::Apply(_), Answer::Immutable(_))
-                if is_recreated(self.desired) && !self.is_kept() =>
+                if self.may_be_recreated() =>
             {
                 self.progress = Progress::Immutable;
                 self.settle_what_ran();
             }
             (request, Answer::Immutable(text)) => {
-                self.take_refusal(request, format!("{text}{}", recreate::hint(self.desired)));
+                self.take_refusal(request, self.refused_change(&text));
             }
             (
                 request @ (Request::DryRunApply(body) | Request::Apply(body)),
@@ -209,6 +202,22 @@ impl ObjectPass<'_> {
             Difference::Surplus(path) => Drift::surplus(&path),
             Difference::None => drift,
         }
+    }
+
+    /// True if the object may be deleted to be created again. A definition takes all objects of its
+    /// kind with it, so the manifest has to allow that.
+    fn may_be_recreated(&self) -> bool {
+        let manifest = &self.desired.manifest;
+        let loses_others = is_definition(&self.desired.gvk) && !allows_data_loss(manifest);
+        is_recreated(self.desired) && !self.is_kept() && !loses_others
+    }
+
+    /// The text for a refused change of immutable fields.
+    fn refused_change(&self, refusal: &str) -> String {
+        if is_recreated(self.desired) && is_definition(&self.desired.gvk) && !self.is_kept() {
+            return recreation_refusal(refusal);
+        }
+        format!("{refusal}{}", recreate::hint(self.desired))
     }
 
     /// True if the object must never be deleted.
