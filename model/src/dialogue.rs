@@ -284,10 +284,7 @@ impl Dialogues {
         let is_answered = ask.outcome == RequestOutcome::Answered;
         let is_dry = matches!(
             request,
-            Request::DryRunCreate(_)
-                | Request::DryRunApply(_)
-                | Request::DryRunMerge(_)
-                | Request::FindAffected(_)
+            Request::DryRunCreate(_) | Request::DryRunApply(_) | Request::DryRunMerge(_)
         );
         let holds = match &answer {
             _ if !is_answered => Some(false),

@@ -23,14 +23,14 @@ impl<'a> Tools<'a> {
     }
 
     /// The definition of the kind; `spec` has these fields.
-    fn crd(&self, fields: Value) -> Entry {
+    fn crd(&self, fields: &Value) -> Entry {
         self.crd_of(
-            json!({ "type": "object", "properties": fields }),
+            &json!({ "type": "object", "properties": fields }),
             "Namespaced",
         )
     }
 
-    fn crd_of(&self, spec: Value, scope: &str) -> Entry {
+    fn crd_of(&self, spec: &Value, scope: &str) -> Entry {
         let names = json!({ "plural": "tools", "singular": "tool", "kind": "Tool", "listKind": "ToolList" });
         let schema = json!({ "type": "object", "properties": { "spec": spec } });
         let version = json!({ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema } });
@@ -55,7 +55,7 @@ impl<'a> Tools<'a> {
     }
 
     /// Rolls the first revision out, and stores an object.
-    async fn deployed(&self, fields: Value, spec: Value) -> TestDeployment<'a> {
+    async fn deployed(&self, fields: &Value, spec: Value) -> TestDeployment<'a> {
         let content = self.content(self.crd(fields));
         let web = self.ns.deployment("tools").content(content).create().await;
         web.concluded().await;
@@ -71,15 +71,15 @@ async fn an_upgrade_that_drops_a_used_field_is_refused_until_it_is_allowed() {
     let (color, size) = (json!({ "type": "string" }), json!({ "type": "integer" }));
     let both = json!({ "color": color, "size": size, "count": size });
     let web = tools
-        .deployed(both, json!({ "color": "red", "size": 1 }))
+        .deployed(&both, json!({ "color": "red", "size": 1 }))
         .await;
     // No stored object uses this field.
-    let unused = tools.crd(json!({ "color": color, "size": size }));
+    let unused = tools.crd(&json!({ "color": color, "size": size }));
     web.edit(tools.content(unused.clone())).await;
     web.concluded_as(2).await;
 
     let crd = ns.live(&unused).await;
-    let next = tools.crd(json!({ "size": size }));
+    let next = tools.crd(&json!({ "size": size }));
     let beside = configmap("beside").within(ns.name());
     let content = tools.content(next.clone()).phase("a2", [beside.clone()]);
     web.edit(content).await;
@@ -117,13 +117,11 @@ async fn each_kind_of_loss_is_refused_and_named() {
     let ns = TestNamespace::new(Scope::Cluster).await;
     let tools = Tools::new(&ns);
     let fields = json!({ "color": { "type": "string", "enum": ["red", "blue"] }, "name": { "type": "string" } });
-    let web = tools
-        .deployed(fields.clone(), json!({ "color": "red" }))
-        .await;
+    let web = tools.deployed(&fields, json!({ "color": "red" })).await;
     let with = |pointer: &str, value: Value| {
         let mut fields = fields.clone();
         fields["color"][pointer] = value;
-        tools.crd(fields)
+        tools.crd(&fields)
     };
     let required = json!({ "type": "object", "properties": fields, "required": ["name"] });
     let mut number = 2;
@@ -137,15 +135,18 @@ async fn each_kind_of_loss_is_refused_and_named() {
             ".spec.color has a narrower pattern",
         ),
         (
-            tools.crd(json!({ "color": { "type": "integer" }, "name": { "type": "string" } })),
+            tools.crd(&json!({ "color": { "type": "integer" }, "name": { "type": "string" } })),
             "the type of .spec.color changes from string to integer",
         ),
         (
-            tools.crd_of(required, "Namespaced"),
+            tools.crd_of(&required, "Namespaced"),
             ".spec.name becomes required, and has no default",
         ),
         (
-            tools.crd_of(json!({ "type": "object", "properties": fields }), "Cluster"),
+            tools.crd_of(
+                &json!({ "type": "object", "properties": fields }),
+                "Cluster",
+            ),
             "spec.scope: Invalid value",
         ),
     ] {
@@ -168,9 +169,7 @@ async fn a_definition_is_not_recreated_without_permission() {
     let ns = TestNamespace::new(Scope::Cluster).await;
     let tools = Tools::new(&ns);
     let fields = json!({ "color": { "type": "string" } });
-    let web = tools
-        .deployed(fields.clone(), json!({ "color": "red" }))
-        .await;
+    let web = tools.deployed(&fields, json!({ "color": "red" })).await;
     let spec = json!({ "type": "object", "properties": fields });
     let crd = tools
         .crd_of(spec, "Cluster")
@@ -202,7 +201,7 @@ async fn a_delegated_phase_refuses_a_loss() {
             .class("default")
             .probe(established)
     };
-    let first = tools.crd(json!({ "color": { "type": "string" } }));
+    let first = tools.crd(&json!({ "color": { "type": "string" } }));
     let web = ns
         .deployment("tools")
         .content(content(first))
@@ -210,7 +209,7 @@ async fn a_delegated_phase_refuses_a_loss() {
         .await;
     web.concluded().await;
     ns.create(&tools.tool(json!({ "color": "red" }))).await;
-    web.edit(content(tools.crd(json!({})))).await;
+    web.edit(content(tools.crd(&json!({})))).await;
     let refused = web.set_reaches(2, &[REFUSED]).await;
     let message = refused.message("Available");
     assert!(
@@ -229,9 +228,7 @@ async fn diff_pack_and_rollback_show_a_loss_before_they_write() {
     let ns = TestNamespace::new(Scope::Cluster).await;
     let tools = Tools::new(&ns);
     let color = json!({ "color": { "type": "string" } });
-    let web = tools
-        .deployed(color.clone(), json!({ "color": "red" }))
-        .await;
+    let web = tools.deployed(&color, json!({ "color": "red" })).await;
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("given.yaml");
     let file = path.to_str().unwrap();
@@ -240,14 +237,14 @@ async fn diff_pack_and_rollback_show_a_loss_before_they_write() {
 
     let given = ns
         .deployment("tools")
-        .content(tools.content(tools.crd(json!({}))));
+        .content(tools.content(tools.crd(&json!({}))));
     fs::write(&path, given.manifest().to_string()).unwrap();
     let ran = ns.plugin(&["diff", "-f", file]);
     assert_eq!(ran.code, 3, "{ran:?}");
     assert!(ran.stdout.contains(loss), "{ran:?}");
     fs::write(
         &path,
-        tools.crd(json!({})).into_json()["object"].to_string(),
+        tools.crd(&json!({})).into_json()["object"].to_string(),
     )
     .unwrap();
     let packed = ns.plugin(&[
@@ -268,7 +265,7 @@ async fn diff_pack_and_rollback_show_a_loss_before_they_write() {
     more["size"] = json!({ "type": "integer" });
     let rule = json!([{ "rule": "self != 'green'" }]);
     more["color"]["x-kubernetes-validations"] = rule;
-    let second = tools.crd(more);
+    let second = tools.crd(&more);
     let given = ns
         .deployment("tools")
         .content(tools.content(second.clone()));

@@ -52,110 +52,113 @@ fn field(name: &str, schema: &Value) -> Value {
     json!({ "type": "object", "properties": { name: schema } })
 }
 
+/// Schemas of a field, and the loss.
+const NARROWINGS: &[(&str, &str, &str)] = &[
+    (
+        "{type: string}",
+        "{type: string, enum: [a]}",
+        "a narrower enum",
+    ),
+    (
+        "{type: string, enum: [a, b]}",
+        "{type: string, enum: [a]}",
+        "a narrower enum",
+    ),
+    (
+        "{type: string}",
+        "{type: string, pattern: a}",
+        "a narrower pattern",
+    ),
+    (
+        "{type: string, pattern: b}",
+        "{type: string, pattern: a}",
+        "a narrower pattern",
+    ),
+    (
+        "{type: string}",
+        "{type: string, format: date}",
+        "a narrower format",
+    ),
+    (
+        "{type: integer, format: int64}",
+        "{type: integer, format: int32}",
+        "a narrower format",
+    ),
+    (
+        "{type: integer}",
+        "{type: integer, minimum: 1}",
+        "a narrower minimum",
+    ),
+    (
+        "{type: integer, minimum: 1}",
+        "{type: integer, minimum: 2}",
+        "a narrower minimum",
+    ),
+    (
+        "{type: integer, maximum: 3}",
+        "{type: integer, maximum: 2}",
+        "a narrower maximum",
+    ),
+    (
+        "{type: integer, maximum: 3}",
+        "{type: integer, maximum: 3, exclusiveMaximum: true}",
+        "a narrower exclusiveMaximum",
+    ),
+    (
+        "{type: string}",
+        "{type: string, minLength: 1}",
+        "a narrower minLength",
+    ),
+    (
+        "{type: string, maxLength: 9}",
+        "{type: string, maxLength: 8}",
+        "a narrower maxLength",
+    ),
+    (
+        "{type: array}",
+        "{type: array, minItems: 1}",
+        "a narrower minItems",
+    ),
+    (
+        "{type: array}",
+        "{type: array, maxItems: 1}",
+        "a narrower maxItems",
+    ),
+    (
+        "{type: object}",
+        "{type: object, maxProperties: 1}",
+        "a narrower maxProperties",
+    ),
+    (
+        "{type: integer, multipleOf: 2}",
+        "{type: integer, multipleOf: 3}",
+        "a narrower multipleOf",
+    ),
+    (
+        "{type: string}",
+        "{type: string, not: {pattern: a}}",
+        "a narrower not",
+    ),
+    (
+        "{type: string}",
+        "{type: string, allOf: [{pattern: a}]}",
+        "a narrower allOf",
+    ),
+    (
+        "{type: string, anyOf: [{pattern: a}, {pattern: b}]}",
+        "{type: string, anyOf: [{pattern: a}]}",
+        "a narrower anyOf",
+    ),
+    (
+        "{type: string}",
+        "{type: string, oneOf: [{pattern: a}]}",
+        "a narrower oneOf",
+    ),
+];
+
 #[test]
 fn each_narrowing_of_a_field_is_found() {
-    for (old, new, expected) in [
-        (
-            "{type: string}",
-            "{type: string, enum: [a]}",
-            "a narrower enum",
-        ),
-        (
-            "{type: string, enum: [a, b]}",
-            "{type: string, enum: [a]}",
-            "a narrower enum",
-        ),
-        (
-            "{type: string}",
-            "{type: string, pattern: a}",
-            "a narrower pattern",
-        ),
-        (
-            "{type: string, pattern: b}",
-            "{type: string, pattern: a}",
-            "a narrower pattern",
-        ),
-        (
-            "{type: string}",
-            "{type: string, format: date}",
-            "a narrower format",
-        ),
-        (
-            "{type: integer, format: int64}",
-            "{type: integer, format: int32}",
-            "a narrower format",
-        ),
-        (
-            "{type: integer}",
-            "{type: integer, minimum: 1}",
-            "a narrower minimum",
-        ),
-        (
-            "{type: integer, minimum: 1}",
-            "{type: integer, minimum: 2}",
-            "a narrower minimum",
-        ),
-        (
-            "{type: integer, maximum: 3}",
-            "{type: integer, maximum: 2}",
-            "a narrower maximum",
-        ),
-        (
-            "{type: integer, maximum: 3}",
-            "{type: integer, maximum: 3, exclusiveMaximum: true}",
-            "a narrower exclusiveMaximum",
-        ),
-        (
-            "{type: string}",
-            "{type: string, minLength: 1}",
-            "a narrower minLength",
-        ),
-        (
-            "{type: string, maxLength: 9}",
-            "{type: string, maxLength: 8}",
-            "a narrower maxLength",
-        ),
-        (
-            "{type: array}",
-            "{type: array, minItems: 1}",
-            "a narrower minItems",
-        ),
-        (
-            "{type: array}",
-            "{type: array, maxItems: 1}",
-            "a narrower maxItems",
-        ),
-        (
-            "{type: object}",
-            "{type: object, maxProperties: 1}",
-            "a narrower maxProperties",
-        ),
-        (
-            "{type: integer, multipleOf: 2}",
-            "{type: integer, multipleOf: 3}",
-            "a narrower multipleOf",
-        ),
-        (
-            "{type: string}",
-            "{type: string, not: {pattern: a}}",
-            "a narrower not",
-        ),
-        (
-            "{type: string}",
-            "{type: string, allOf: [{pattern: a}]}",
-            "a narrower allOf",
-        ),
-        (
-            "{type: string, anyOf: [{pattern: a}, {pattern: b}]}",
-            "{type: string, anyOf: [{pattern: a}]}",
-            "a narrower anyOf",
-        ),
-        (
-            "{type: string}",
-            "{type: string, oneOf: [{pattern: a}]}",
-            "a narrower oneOf",
-        ),
-    ] {
+    for (old, new, expected) in NARROWINGS {
         let (old, new) = (field("x", &yaml(old)), field("x", &yaml(new)));
         assert_eq!(losses(&old, &new), [format!(".spec.x has {expected}")]);
         assert!(is_affected(&old, &new, &json!({ "x": "a" })));
