@@ -32,8 +32,8 @@ const IMMUTABLE: [&str; 7] = [
 /// The end of the message about a refused object that is not to be recreated.
 pub(crate) fn hint(desired: &Desired) -> &'static str {
     if is_definition(&desired.gvk) {
-        "; with the annotations baton.run/update=recreate and baton.run/allow-data-loss=true, it is deleted and created \
-             again, without any object of its kind"
+        "; with the annotations baton.run/update=recreate and baton.run/allow-data-loss=true, it is deleted and \
+             created again, without any object of its kind"
     } else {
         "; with the annotation baton.run/update=recreate, it is deleted and created again"
     }
