@@ -172,7 +172,7 @@ async fn a_definition_is_not_recreated_without_permission() {
     let web = tools.deployed(&fields, json!({ "color": "red" })).await;
     let spec = json!({ "type": "object", "properties": fields });
     let crd = tools
-        .crd_of(spec, "Cluster")
+        .crd_of(&spec, "Cluster")
         .annotation("baton.run/update", "recreate");
     let before = ns.live(&crd).await;
     web.edit(tools.content(crd.clone())).await;
