@@ -20,7 +20,7 @@ const LAYERS: &[&[&str]] = &[
     &["crates/releases", "crates/sites"],
     &["crates/view"],
     &["crates/kubernetes"],
-    &["crates/terminal"],
+    &["crates/charts", "crates/terminal"],
     // The plugin.
     &["plugin/src/output"],
     &["plugin/src/screen", "plugin/src/wait/bars"],
@@ -34,7 +34,7 @@ const LAYERS: &[&[&str]] = &[
     &["plugin/src/cli"],
     &["plugin/src/main"],
     // The manager and the agent.
-    &["crates/charts", "crates/runtime"],
+    &["crates/runtime"],
     &["crates/records", "crates/typed"],
     &["crates/fleet"],
     &["src/delivery"],
