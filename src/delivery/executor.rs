@@ -15,12 +15,15 @@ use super::{
     shared::Shared,
     storage_classes,
 };
-use baton_apis::conditions::EventReason;
+use baton_apis::{
+    ControlledObjectReference,
+    conditions::{EventReason, Reason},
+};
 use baton_engine::{
     Answer, Gvk, Request,
     conditions::FAILURES_BEFORE_REPORT,
     delegated::{Delegation, DelegationAnswer},
-    diff::drift::Drifted,
+    diff::drift::{Drift, Drifted},
     handover::Siblings,
     object::{controlled_reference, is_controller, owner_references, text},
     object_pass::{AppliedFingerprints, Live, WriteResult},
@@ -62,6 +65,8 @@ pub(crate) struct RolloutInput<'a> {
     pub phases: Vec<Phase>,
     pub probes: &'a Probes,
     pub siblings: &'a dyn Siblings,
+    /// The objects that the owner controls, by its last report.
+    pub controlled: &'a [ControlledObjectReference],
 }
 
 impl RolloutInput<'_> {
@@ -129,7 +134,8 @@ impl<K: RecordKind> Executor<'_, K> {
         let phases = &wanted.phases;
         outcome.failing_for = self.note_failing(&outcome);
         self.remember(phases, kinds, &outcome, missing);
-        self.publish_repairs(phases, &outcome).await;
+        let repaired = self.repairs(wanted, &outcome).await;
+        self.note_repairs(repaired, &mut outcome);
         let affected = self.affected(phases, &outcome, by, previous);
         (outcome, affected)
     }
@@ -389,16 +395,19 @@ impl<K: RecordKind> Executor<'_, K> {
         }
     }
 
-    /// Publishes one event for all objects that were repaired in a pass, and counts the repairs.
-    /// The field managers of objects that the account may not read are left out.
-    async fn publish_repairs(&self, phases: &[Phase], outcome: &Outcome) {
+    /// The objects that were repaired in a pass. The field managers of objects that the account may
+    /// not read are left out.
+    async fn repairs(&self, wanted: &RolloutInput<'_>, outcome: &Outcome) -> Vec<Drifted> {
         let mut repaired = Vec::new();
         for (at, write) in &outcome.writes {
-            let WriteResult::Repaired(drift) = write else {
-                continue;
+            let Desired { gvk, key, .. } = at.of(&wanted.phases);
+            let mut drift = match write {
+                WriteResult::Repaired(drift) => drift.clone(),
+                WriteResult::Created if wanted.controlled.contains(&controlled_reference(key)) => {
+                    Drift::deleted()
+                }
+                _ => continue,
             };
-            let Desired { gvk, key, .. } = at.of(phases);
-            let mut drift = drift.clone();
             if let Some(account) = &self.account
                 && self.target.hides(account, gvk, key).await.is_some()
             {
@@ -406,11 +415,27 @@ impl<K: RecordKind> Executor<'_, K> {
             }
             repaired.push(Drifted::new(key, drift));
         }
-        if repaired.is_empty() {
-            return;
+        repaired
+    }
+
+    /// Publishes one event for all objects that were repaired in a pass, counts the repairs, and
+    /// adds the disputed objects to the outcome.
+    fn note_repairs(&self, repaired: Vec<Drifted>, outcome: &mut Outcome) {
+        let now = self.shared.clock.now();
+        let noted = self.owners.with_disputes(self.record, |disputes| {
+            let begun = disputes.note(&repaired, now);
+            outcome.mapped.extend(disputes.condition(now));
+            outcome.delayed_for = disputes.next(now);
+            begun
+        });
+        for dispute in noted.into_iter().flatten() {
+            let reason = EventReason::Condition(Reason::Disputed);
+            self.publish_as(EventKind::Warning, reason, dispute.to_string());
         }
-        self.shared.repairs.count(&self.record.key, &repaired);
-        self.publish(EventReason::Repaired, repairs::note(repaired));
+        if !repaired.is_empty() {
+            self.shared.repairs.count(&self.record.key, &repaired);
+            self.publish(EventReason::Repaired, repairs::note(repaired));
+        }
     }
 
     /// Publishes that the objects of these names were taken over, and from which owners.
@@ -439,9 +464,12 @@ impl<K: RecordKind> Executor<'_, K> {
     }
 
     fn publish(&self, reason: EventReason, note: impl Into<EventMessage>) {
+        self.publish_as(EventKind::Normal, reason, note);
+    }
+
+    fn publish_as(&self, kind: EventKind, reason: EventReason, note: impl Into<EventMessage>) {
         let (key, uid) = (&self.record.key, &self.record.uid);
-        let events = &self.shared.events;
-        events.publish(key, uid, EventKind::Normal, reason, note);
+        self.shared.events.publish(key, uid, kind, reason, note);
     }
 
     /// Sends the request for a decision about a delegated phase.

@@ -90,6 +90,9 @@ impl Repairs {
                 manager: manager(&object.drift),
             });
             self.objects.get_or_create(&labels).inc();
+            if object.drift.is_deletion() {
+                continue;
+            }
             let fields = u64::try_from(object.drift.count()).unwrap_or(u64::MAX);
             self.fields.get_or_create(&labels).inc_by(fields);
         }
@@ -147,6 +150,8 @@ fn text(repaired: &[Drifted]) -> String {
         let key = object.key();
         let name = if object.drift.is_empty() {
             key.to_string()
+        } else if object.drift.is_deletion() {
+            format!("{key} {}", object.drift)
         } else {
             format!("{key} ({})", object.drift)
         };

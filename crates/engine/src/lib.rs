@@ -16,6 +16,7 @@ pub mod containers;
 pub mod delegated;
 pub mod deployment;
 pub mod diff;
+pub mod disputes;
 pub mod ended;
 pub mod handover;
 pub mod heirs;

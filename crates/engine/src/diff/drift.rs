@@ -45,6 +45,9 @@ const MAX_MANAGERS: usize = 4;
 /// Greatest length of a manager's name, in bytes.
 const MAX_MANAGER: usize = 64;
 
+/// Stands for the paths of all fields of an object that was deleted.
+const DELETED: &str = "(deleted)";
+
 /// Fewer bytes than any object takes in an annotation.
 const MIN_OBJECT: usize = 64;
 
@@ -131,6 +134,17 @@ impl Drift {
             }],
             more: 0,
         }
+    }
+
+    /// The drift of an object that was deleted.
+    #[must_use]
+    pub fn deleted() -> Self {
+        Self::at(DELETED)
+    }
+
+    /// True if the object was deleted.
+    pub fn is_deletion(&self) -> bool {
+        matches!(&self.fields[..], [field] if field.path == DELETED)
     }
 
     /// The drift of one field that somebody has added in our name.
