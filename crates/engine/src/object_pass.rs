@@ -108,7 +108,9 @@ pub enum WriteResult {
     Repaired(Drift),
     /// A workload of the revision was stopped, or started again.
     Switched,
-    /// The object was deleted to be created again; it may have been created already.
+    /// The object was deleted to be created again, and its deletion has not ended.
+    Deleted,
+    /// The object was deleted and, unless its creation failed, created again.
     Recreated,
 }
 

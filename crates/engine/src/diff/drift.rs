@@ -45,9 +45,6 @@ const MAX_MANAGERS: usize = 4;
 /// Greatest length of a manager's name, in bytes.
 const MAX_MANAGER: usize = 64;
 
-/// Stands for the paths of all fields of an object that was deleted.
-const DELETED: &str = "(deleted)";
-
 /// Fewer bytes than any object takes in an annotation.
 const MIN_OBJECT: usize = 64;
 
@@ -80,7 +77,7 @@ pub struct Field {
     pub is_surplus: bool,
 }
 
-/// The drift of an object: its changed fields.
+/// The drift of an object: its changed fields, or its deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Drift {
@@ -88,6 +85,10 @@ pub struct Drift {
     pub fields: Vec<Field>,
     /// Number of further changed fields.
     pub more: usize,
+    /// True if the object was deleted. Clients that delete an object are not recorded in it, so no
+    /// manager is known.
+    #[serde(rename = "deleted", skip_serializing_if = "std::ops::Not::not")]
+    pub is_deleted: bool,
 }
 
 /// An object that has drifted.
@@ -132,19 +133,17 @@ impl Drift {
                 path: truncate(path, MAX_PATH).into_owned(),
                 ..Field::default()
             }],
-            more: 0,
+            ..Self::default()
         }
     }
 
     /// The drift of an object that was deleted.
     #[must_use]
     pub fn deleted() -> Self {
-        Self::at(DELETED)
-    }
-
-    /// True if the object was deleted.
-    pub fn is_deletion(&self) -> bool {
-        matches!(&self.fields[..], [field] if field.path == DELETED)
+        Self {
+            is_deleted: true,
+            ..Self::default()
+        }
     }
 
     /// The drift of one field that somebody has added in our name.
@@ -169,9 +168,9 @@ impl Drift {
         self
     }
 
-    /// True if no field has drifted.
+    /// True if the object exists and no field has drifted.
     pub fn is_empty(&self) -> bool {
-        self.fields.is_empty()
+        self.fields.is_empty() && !self.is_deleted
     }
 
     /// Number of fields that have drifted.
@@ -187,9 +186,12 @@ impl Drift {
     }
 }
 
-/// Prints the drift for people: `.data.a, .data.b by kubectl-edit; .data.c removed`.
+/// Prints the drift for people: `.data.a, .data.b by kubectl-edit; .data.c removed`, or `deleted`.
 impl fmt::Display for Drift {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_deleted {
+            return f.write_str("deleted");
+        }
         let shown = self.fields.len().min(MAX_SHOWN);
         let mut rest = self.fields.get(..shown).unwrap_or_default();
         while let Some(first) = rest.first() {
