@@ -152,9 +152,12 @@ impl Disputes {
         self.recreated.insert(key.clone());
     }
 
-    /// Records that an object was created. Returns true if the owner had deleted it itself.
-    pub fn end_recreation(&mut self, key: &ObjectKey) -> bool {
-        self.recreated.remove(key)
+    /// Records that an object was created, and returns true if another client had deleted it.
+    /// `was_controlled` is true if the owner controlled the object by its last report; while the
+    /// creation is delayed, the owner reports that the object does not exist.
+    pub fn note_created(&mut self, key: &ObjectKey, was_controlled: bool) -> bool {
+        let is_recreated = self.recreated.remove(key);
+        !is_recreated && (was_controlled || self.objects.contains_key(key))
     }
 
     /// The objects that must not be repaired yet.
@@ -328,6 +331,7 @@ mod tests {
             disputes.note(&[Drifted::new(&key("cm"), Drift::deleted())], at(0));
         }
         let condition = disputes.condition(at(0)).unwrap();
+        assert!(disputes.note_created(&key("cm"), false));
         assert!(
             condition
                 .message
@@ -336,6 +340,16 @@ mod tests {
         );
         assert_eq!(disputes.held(at(9)), BTreeSet::from([key("cm")]));
         assert!(disputes.held(at(10)).is_empty());
+    }
+
+    #[test]
+    fn a_recreation_is_no_deletion_by_others() {
+        let mut disputes = Disputes::default();
+        assert!(!disputes.note_created(&key("cm"), false));
+        assert!(disputes.note_created(&key("cm"), true));
+        disputes.begin_recreation(&key("cm"));
+        assert!(!disputes.note_created(&key("cm"), true));
+        assert!(disputes.note_created(&key("cm"), true));
     }
 
     /// The names of managers, and fields outside the manifest, are chosen by clients.

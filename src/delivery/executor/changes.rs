@@ -118,9 +118,9 @@ impl<K: RecordKind> Executor<'_, K> {
 
     /// True if another client has deleted an object that was created in this pass.
     fn was_lost(&self, wanted: &RolloutInput<'_>, key: &ObjectKey) -> bool {
-        let end = |disputes: &mut Disputes| disputes.end_recreation(key);
-        let is_recreated = self.owners.with_disputes(self.record, end);
-        wanted.controlled.contains(&controlled_reference(key)) && is_recreated != Some(true)
+        let was_controlled = wanted.controlled.contains(&controlled_reference(key));
+        let note = |disputes: &mut Disputes| disputes.note_created(key, was_controlled);
+        self.owners.with_disputes(self.record, note) == Some(true)
     }
 
     /// Publishes that the objects of these names were taken over, and from which owners.
