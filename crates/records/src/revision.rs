@@ -69,6 +69,7 @@ pub type Revisions = Store<RevisionKind>;
 
 /// The fields of a revision that controllers look up.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct RevisionFields {
     /// Time of its creation.
     pub created: Option<Timestamp>,
