@@ -41,6 +41,7 @@ use baton_typed::debounce::{Debounced, at_most, at_the_latest};
 use serde_json::{Value, json};
 
 use crate::delivery::{
+    lost_hubs,
     observed::Observed,
     shared::{AtStep as _, Error, Shared},
 };
@@ -214,8 +215,7 @@ impl ObjectDeployments {
         let preflight =
             preflight::wanted(preflight.map(String::as_str), record.preflight.as_deref());
         annotations.extend(preflight.map(|value| (ANNOTATION_PREFLIGHT, Some(value))));
-        let lost_hubs = deployment.annotations.get(ANNOTATION_LOST_HUBS);
-        let lost_hubs = lost_hubs.map(String::as_str);
+        let lost_hubs = lost_hubs::of_deployment(&deployment.annotations);
         if lost_hubs != record.lost_hubs.as_deref() {
             annotations.insert(ANNOTATION_LOST_HUBS, lost_hubs);
         }

@@ -16,7 +16,7 @@ use baton_apis::{
 use baton_engine::{
     condition_list::find,
     conditions::{Requeue, report_phase_unknown},
-    owners::lost_hubs,
+    owners::lost_hubs as parse_lost_hubs,
     revision::{Delivery, Reach, Revision},
 };
 use baton_fleet::{
@@ -35,7 +35,8 @@ use jiff::Timestamp;
 use crate::delivery::{
     gate::{Gated, SitePass},
     heirs::phases_given,
-    observed::{self, Observed, phases_of_siblings},
+    lost_hubs,
+    observed::{Observed, phases_of_siblings},
     owners::Targets,
     phase_owners::PhaseOwners,
     phase_pass::{PhaseOutcome, PhasePass},
@@ -213,7 +214,7 @@ impl ObjectSetPhases {
         let account = self.shared.account(&record.key.namespace, named.as_deref());
         let set = record.controller.as_ref();
         let set = set.and_then(|uid| self.observed.revisions.by_uid(uid));
-        let lost = observed::lost_hubs(&record, set.as_deref()).map(lost_hubs);
+        let lost = lost_hubs::of_phase(&record, set.as_deref()).map(parse_lost_hubs);
         let pass = |record| PhasePass {
             hub: self.observed.hub(),
             lost_hubs: lost.clone().unwrap_or_default(),

@@ -1,16 +1,33 @@
-//! The annotation `baton.run/lost-hubs` on the revisions of a deployment.
+//! The annotation `baton.run/lost-hubs`: from a deployment to its revisions, and from these to the
+//! passes of their phases.
 //!
 //! Observable behaviour: `docs/contract/clusters.md`.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use baton_apis::constants::ANNOTATION_LOST_HUBS;
-use baton_records::{api::ApiError, revision::RevisionRecord};
+use baton_records::{api::ApiError, phase::PhaseRecord, revision::RevisionRecord};
 
 use super::{
     observed::Observed,
     shared::{AtStep as _, Error, Shared},
 };
+
+/// The value of the annotation among those of a deployment.
+pub(crate) fn of_deployment(annotations: &BTreeMap<String, String>) -> Option<&str> {
+    annotations.get(ANNOTATION_LOST_HUBS).map(String::as_str)
+}
+
+/// The value for a phase: that of its revision, or its own if it has no revision.
+pub(crate) fn of_phase<'a>(
+    phase: &'a PhaseRecord,
+    set: Option<&'a RevisionRecord>,
+) -> Option<&'a str> {
+    match set {
+        Some(set) => set.lost_hubs.as_deref(),
+        None => of_deployment(&phase.annotations),
+    }
+}
 
 /// Writes the annotation of a deployment to its revisions that are in force and have another value.
 ///

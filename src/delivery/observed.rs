@@ -6,10 +6,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use baton_apis::{
-    ControlledObjectReference, ObjectSetSpec, ObjectSetTemplatePhase,
-    constants::ANNOTATION_LOST_HUBS,
-};
+use baton_apis::{ControlledObjectReference, ObjectSetSpec, ObjectSetTemplatePhase};
 use baton_fleet::{assignments::AssignmentChange, mirror::Origin};
 use baton_kubernetes::target::{TargetEvent, Watcher};
 use baton_records::{
@@ -221,21 +218,6 @@ impl Observed {
         let origin = Origin::read(mirror).ok()?;
         let phase = self.phases.get(&origin.key())?;
         (*phase.uid == *origin.uid()).then_some(phase)
-    }
-}
-
-/// The annotation about hubs that do not exist any more: that of the revision of a phase, or that
-/// of a phase without a revision.
-pub(crate) fn lost_hubs<'a>(
-    phase: &'a PhaseRecord,
-    set: Option<&'a RevisionRecord>,
-) -> Option<&'a str> {
-    match set {
-        Some(set) => set.lost_hubs.as_deref(),
-        None => phase
-            .annotations
-            .get(ANNOTATION_LOST_HUBS)
-            .map(String::as_str),
     }
 }
 

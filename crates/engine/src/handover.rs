@@ -309,16 +309,12 @@ fn is_installed_by_shipper(desired: &Desired, live: &Value) -> bool {
     Installation::of(live).is_some_and(|it| it.is_of(&desired.manifest))
 }
 
-/// The field managers whose fields become those of the revision when it adopts the object.
+/// The field managers whose fields become those of the revision when it adopts the object, which is
+/// in this situation.
 ///
 /// There are none if the revision or a sibling controls the object, or controlled it last.
-pub fn former_managers(
-    revision: &Revision,
-    siblings: &dyn Siblings,
-    desired: &Desired,
-    live: &Value,
-) -> Vec<String> {
-    let mut managers = match classify(revision, siblings, live) {
+pub fn former_managers(situation: &Situation, desired: &Desired, live: &Value) -> Vec<String> {
+    let mut managers = match situation {
         Situation::Foreign | Situation::Unowned => legacy::former_managers(&desired.manifest),
         _ => return Vec::new(),
     };

@@ -356,7 +356,7 @@ impl<'a> ObjectPass<'a> {
             // is gone.
             _ if is_terminating(live) => NextAction::Wait(why_terminating(live)),
             // A paused delegated phase is not available while an object differs from its manifest.
-            Adoption::Keep if is_paused => match self.need_when_ours(live) {
+            Adoption::Keep if is_paused => match self.need_when_ours(live, &situation) {
                 NextAction::Write(_) | NextAction::Prepare(_) => {
                     NextAction::Wait("paused, and not as it should be".to_owned())
                 }
@@ -365,18 +365,19 @@ impl<'a> ObjectPass<'a> {
             Adoption::Adopt(_) if is_paused => {
                 NextAction::Wait("paused, and not taken over yet".to_owned())
             }
-            Adoption::Keep => self.need_when_ours(live),
+            Adoption::Keep => self.need_when_ours(live, &situation),
             Adoption::Adopt(_) => {
                 let body = self.body(live, References::All);
                 // The content is valid, but the account may lack rights: only a dry run shows that
                 // before the first write of the phase.
                 let needs_no_check = !self.revision.is_impersonated && self.has_content(live);
                 let is_checked = matches!(self.progress, Progress::Checked | Progress::Leading);
-                match self.need_to_apply(body, live, is_checked || needs_no_check) {
+                let is_checked = is_checked || needs_no_check;
+                match self.need_to_apply(body, (live, &situation), is_checked) {
                     // The write is certain to follow. An object to be migrated is excluded, because
                     // the server may refuse its dry run although the write is valid.
                     NextAction::Check(request @ Request::DryRunApply(_))
-                        if !self.needs_migration(live) =>
+                        if !self.needs_migration(live, &situation) =>
                     {
                         NextAction::DryRun(request)
                     }
@@ -386,7 +387,7 @@ impl<'a> ObjectPass<'a> {
         }
     }
 
-    fn need_when_ours(&self, live: &Value) -> NextAction {
+    fn need_when_ours(&self, live: &Value, situation: &Situation) -> NextAction {
         let body = self.body(live, References::Owned);
         if self.written || diff::compare(&body, live) == Difference::None {
             return NextAction::Nothing;
@@ -403,8 +404,9 @@ impl<'a> ObjectPass<'a> {
         // Without a recorded fingerprint, for instance after a restart, the difference may be only
         // in the form in which the server stores a value; a dry run shows that. With legacy entries
         // the fingerprint also covers unwanted fields.
-        let differs = settled.is_some() && !self.needs_migration(live);
-        self.need_to_apply(body, live, differs || self.progress == Progress::Checked)
+        let differs = settled.is_some() && !self.needs_migration(live, situation);
+        let is_checked = differs || self.progress == Progress::Checked;
+        self.need_to_apply(body, (live, situation), is_checked)
     }
 
     /// True if a repair of the object has to wait. The switch of a workload is no repair.
@@ -436,13 +438,13 @@ impl<'a> ObjectPass<'a> {
         classify(self.revision, self.siblings, live)
     }
 
-    /// The managers whose fields become ours: none, unless the object is taken over from an owner
-    /// that is no revision.
-    fn former_managers(&self, live: &Value) -> Vec<String> {
-        former_managers(self.revision, self.siblings, self.desired, live)
+    fn needs_migration(&self, live: &Value, situation: &Situation) -> bool {
+        legacy::needs_migration(live, &former_managers(situation, self.desired, live))
     }
 
-    fn needs_migration(&self, live: &Value) -> bool {
-        legacy::needs_migration(live, &self.former_managers(live))
+    /// True if the write to the live object is preceded by a migration of its field ownership.
+    fn is_to_migrate(&self) -> bool {
+        let live = self.live();
+        live.is_some_and(|live| self.needs_migration(live, &self.classify(live)))
     }
 }

@@ -22,7 +22,7 @@ mod decision;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use baton_apis::{SiteAssignmentSpec, kinds};
+use baton_apis::{SiteAssignment, kinds};
 use baton_kubernetes::{
     informers::Task,
     watch::{WatchSpec, run},
@@ -34,7 +34,7 @@ use kube::{
     discovery::ApiResource,
 };
 use parking_lot::{Mutex, RwLock};
-use serde::Deserialize as _;
+use serde_json::json;
 use tokio::sync::watch;
 
 use self::cache::AssignmentCache;
@@ -141,28 +141,18 @@ impl Assignments {
         clusters: &[Subject<'_>],
     ) -> Result<Vec<Decision>, kube::Error> {
         let client = &self.shared.client;
-        let kind = &kinds::SITE_ASSIGNMENT;
-        let (_, version) = kind.api_version.split_once('/').unwrap_or_default();
-        let resource = ApiResource {
-            group: kind.group.to_owned(),
-            version: version.to_owned(),
-            api_version: kind.api_version.to_owned(),
-            kind: kind.name.to_owned(),
-            plural: kind.plural.to_owned(),
-        };
+        // Read untyped, so that one invalid assignment does not hide the others.
+        let resource = ApiResource::erase::<SiteAssignment>(&());
         let found = Api::<DynamicObject>::all_with(client.clone(), &resource);
         let found = match found.list(&ListParams::default()).await {
             Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
             found => found?.items,
         };
-        let assignments: Vec<_> = found
-            .iter()
-            .map(|it| {
-                let spec = SiteAssignmentSpec::deserialize(&it.data["spec"]);
-                let name = it.metadata.name.as_deref().unwrap_or_default();
-                Assignment::new(name, spec.map_err(|error| error.to_string()))
-            })
-            .collect();
+        let assignments = found.iter().map(|it| {
+            let name = it.metadata.name.as_deref().unwrap_or_default();
+            Assignment::read(name, it.data.get("spec").unwrap_or(&json!({})))
+        });
+        let assignments: Vec<_> = assignments.collect();
         let mut labels = Labels::new();
         if assignments.iter().any(Assignment::needs_namespace_labels) {
             let namespaces = Api::<Namespace>::all(client.clone());

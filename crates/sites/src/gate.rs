@@ -101,6 +101,19 @@ pub enum Decision {
     },
 }
 
+/// True if a revision must not begin in its site behind one that has `begun`: that one is of a later
+/// rollout, or has the same content.
+///
+/// A deployment gives waiting revisions again, behind an edit, before it withdraws them. If it ends
+/// in between, or is paused, the site has them twice, and the edit behind them.
+pub(crate) fn is_overtaken(own: &SiteEntry, begun: &SiteEntry) -> bool {
+    let is_same = own.rollout == begun.rollout
+        && own.is_rollback == begun.is_rollback
+        && (&own.application, &own.version, &own.edit)
+            == (&begun.application, &begun.version, &begun.edit);
+    own.rollout < begun.rollout || is_same
+}
+
 /// Requeue time for a phase that is held: the end of the hold may cause no event.
 const REQUEUE: Duration = Duration::from_secs(10);
 
@@ -160,8 +173,9 @@ impl<'a> Question<'a> {
     ///   is available, or has failed. So the order of the chain is the order in the site. A
     ///   revision that was refused before it began is passed over.
     /// - A phase that has begun continues, for any terms.
-    /// - Only revisions that wait are skipped, and only for a later version with the same major and
-    ///   minor number.
+    /// - No content of a rollout begins twice, and none behind a later rollout.
+    /// - Only revisions that wait are skipped, and only for a version of a later rollout with the
+    ///   same major and minor number.
     pub fn decide(self, terms: &Terms, now: Timestamp) -> Decision {
         let own = self.member();
         let state = own.phases.get(self.phase);
@@ -203,7 +217,13 @@ impl<'a> Question<'a> {
             let name = own.entry.phases.get(before).map_or("", String::as_str);
             return wait(format!("Waits for phase \"{name}\"."));
         }
-        let is_first = self.older().all(|older| older.since().is_none());
+        let running = self.older().find(|older| older.since().is_some());
+        if let Some(running) = running.filter(|it| is_overtaken(&own.entry, &it.entry)) {
+            return wait(format!(
+                "Does not begin: {running}, which has begun, has the same content or is of a later rollout."
+            ));
+        }
+        let is_first = running.is_none();
         let held = self.held_by_order(terms, now);
         let held = held.or_else(|| self.held_by_windows(is_first, terms, now));
         held.or_else(|| self.left_out(terms))
@@ -308,6 +328,7 @@ impl<'a> Question<'a> {
             .filter(|newer| newer.begun() == PhaseStart::Not);
         let later = waiting.find(|later| {
             later.entry.application == entry.application
+                && later.entry.rollout > entry.rollout
                 && may_skip(&entry.version, &later.entry.version)
         })?;
         let message = format!("This version is skipped, because {later} replaces it.");

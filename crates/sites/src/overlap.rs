@@ -7,6 +7,9 @@ use jiff::Timestamp;
 /// Most sites that a text names.
 const MAX_NAMED: usize = 5;
 
+/// The way out if a site with revisions of a deleted deployment stays offline.
+const ABANDON: &str = "If a site does not come back, annotate its ObjectSetPhases with baton.run/abandon=true: their objects stay.";
+
 /// The sites that a deployment has or wants.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
@@ -65,7 +68,8 @@ pub fn assign_sites(own: Claim<'_>, others: &[Claim<'_>]) -> Overlap {
         &left,
         "does not exist any more, but its revisions are still in sites that this one selects",
     );
-    overlap.lost_text = joined(lost.into_iter().chain(left));
+    let way_out = (!left.is_empty()).then(|| ABANDON.to_owned());
+    overlap.lost_text = joined(lost.into_iter().chain(left).chain(way_out));
     overlap.won_text = joined(texts(&won, "selects sites that this one has"));
     overlap
 }
@@ -192,7 +196,8 @@ mod tests {
         let overlap = assign_sites(own, &[gone, rival]);
         assert_eq!(overlap.lost, set("x"));
         let left = "SiteDeployment \"a\" does not exist any more, but its revisions are still in sites that this one \
-                    selects: x.";
+                    selects: x. If a site does not come back, annotate its ObjectSetPhases with \
+                    baton.run/abandon=true: their objects stay.";
         assert_eq!(overlap.lost_text.as_deref(), Some(left));
         // Both have revisions in y, as after an error: the site stays with the deployment that
         // exists.

@@ -250,7 +250,7 @@ pub struct Plan {
     pub status: SiteDeploymentStatus,
     /// True if `status` has to be written before the actions.
     pub status_first: bool,
-    /// Actions, grouped by site: a revision that is withdrawn is given again in the same group.
+    /// Actions, grouped by site: a revision is given again before it is withdrawn.
     pub actions: Vec<Action>,
     /// Time of the next plan if nothing changes.
     pub again_at: Option<Timestamp>,
@@ -268,9 +268,6 @@ pub struct Plan {
 ///
 /// # Caveats
 /// - Status, sites and revisions have to be at least as new as the last write for this deployment.
-/// - If the running version changes, waiting versions of earlier rollouts are withdrawn, and given
-///   again behind the change. If the manager ends in between, and after they are gone, the site
-///   gets only the version of the rollout.
 pub fn plan(observed: &Observed<'_>) -> Plan {
     let sites = observed
         .sites

@@ -12,8 +12,19 @@ mod shipper;
 mod state;
 mod watched;
 
+use baton_integration::exclusive::Exclusive;
+use baton_integration::prelude::*;
+
 /// Number of pods of the application in each cluster.
 const PODS: u32 = 4;
 
 /// The name of the application. Each test has its own namespace.
 const APP: &str = "web";
+
+/// Returns a control plane with the definitions of Releases, and a namespace in it.
+async fn bed_with_releases() -> (Exclusive, TestNamespace) {
+    let bed = Exclusive::acquire().await;
+    bed.install_releases().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    (bed, ns)
+}

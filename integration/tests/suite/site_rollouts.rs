@@ -10,6 +10,7 @@ use baton_integration::faults::{Answer, Faults, Gate, On, Verb, WatchEnd};
 use baton_integration::fleet::{
     APPLICATION, Fleet, LABEL, entry, settings, spec, version, version_with,
 };
+use baton_integration::manager::Manager;
 use baton_integration::prelude::*;
 use baton_integration::proxy::{Mode, Proxy};
 use baton_integration::sites::{Joined, PULL, PUSH, Site};
@@ -58,26 +59,105 @@ async fn one_site(fleet: &Fleet<'_>) -> Joined {
     hub
 }
 
+/// Makes the hub the only site of an application with the first version. A manager with faults around
+/// it runs as long as the last value of the result exists.
+pub(crate) async fn hub_behind_faults(
+    bed: &mut Exclusive,
+    fleet: &Fleet<'_>,
+) -> (Joined, Faults, Manager) {
+    let hub = join_hub(fleet.ns, &Site::get(PUSH).await).await;
+    fleet.add(&hub).await;
+    fleet.application(&version("1.0.0")).await;
+    let faults = Faults::start(&Endpoint::of_bed(bed.cluster().kubeconfig())).await;
+    let manager = bed
+        .manager_through(&faults, &["--leader-elect=false"])
+        .await;
+    (hub, faults, manager)
+}
+
 fn rolling() -> Value {
     json!({"strategy": { "type": "Rolling", "rolling": { "sitesInParallel": 1 } }})
 }
 
-/// Returns the numbers of the waves in which the sites got a version, sorted. Each revision must be
-/// small.
+/// Returns the numbers of the waves in which the sites got a version, sorted.
 async fn order(fleet: &Fleet<'_>, sites: &Sites, number: &str) -> Vec<i64> {
     let mut batches = Vec::new();
     for site in &sites.all {
         let revisions = fleet.revisions("web", site).await;
         let mut of_version = revisions.iter().filter(|it| entry(it)["version"] == number);
         let revision = of_version.next().unwrap();
-        assert!(
-            revision.to_string().len() < 6000,
-            "metadata and status included"
-        );
         batches.push(entry(revision)["batch"].as_i64().unwrap());
     }
     batches.sort_unstable();
     batches
+}
+
+/// Returns an application with the probes that `pack` makes for six kinds of workloads.
+fn probed(number: &str) -> Value {
+    let rules = [
+        (
+            "apps",
+            "Deployment",
+            "(has(self.status.updatedReplicas) ? self.status.updatedReplicas : 0) == \
+          self.spec.replicas && (has(self.status.replicas) ? self.status.replicas : 0) == self.spec.replicas",
+        ),
+        (
+            "apps",
+            "StatefulSet",
+            "self.spec.updateStrategy.type == 'OnDelete' || (has(self.status.updatedReplicas) ? \
+          self.status.updatedReplicas : 0) >= self.spec.replicas - (has(self.spec.updateStrategy.rollingUpdate) && \
+          has(self.spec.updateStrategy.rollingUpdate.partition) ? self.spec.updateStrategy.rollingUpdate.partition : 0)",
+        ),
+        (
+            "apps",
+            "DaemonSet",
+            "has(self.status.observedGeneration) && (has(self.status.numberAvailable) ? \
+          self.status.numberAvailable : 0) >= self.status.desiredNumberScheduled",
+        ),
+        (
+            "batch",
+            "Job",
+            "has(self.status.conditions) && self.status.conditions.exists(c, c.type == 'Complete' && \
+          c.status == 'True')",
+        ),
+        (
+            "",
+            "Pod",
+            "self.status.phase == 'Succeeded' || (has(self.status.conditions) && \
+          self.status.conditions.exists(c, c.type == 'Ready' && c.status == 'True'))",
+        ),
+        (
+            "",
+            "PersistentVolumeClaim",
+            "has(self.status.phase) && self.status.phase == 'Bound'",
+        ),
+    ];
+    let mut application = version(number);
+    let probes = &mut application["template"]["spec"]["availabilityProbes"];
+    let probes = probes.as_array_mut().unwrap();
+    for (group, kind, rule) in rules {
+        let message = format!("not all of this {kind} is of the newest template, or available");
+        probes.push(cel_probe(group, kind, rule, &message));
+    }
+    application
+}
+
+/// The objects of a version are in slices that all sites share. Metadata and status count.
+#[tokio::test]
+async fn the_revision_of_a_site_is_small() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let fleet = Fleet::new(&ns);
+    let hub = join_hub(&ns, &Site::get(PUSH).await).await;
+    fleet.add(&hub).await;
+    fleet.deployment("web", json!({})).await;
+    for number in ["1.0.0", "1.1.0"] {
+        fleet.application(&probed(number)).await;
+        fleet.complete("web", number, 1).await;
+    }
+    let revisions = fleet.revisions("web", &hub).await;
+    let newest = revisions.last().unwrap();
+    let size = newest.to_string().len();
+    assert!(size < 6000, "{size} bytes: {newest:#}");
 }
 
 /// Covers the first installation, a new version and an edit. A manager that restarts has nothing to
@@ -328,13 +408,7 @@ async fn sites_are_chosen_by_assignments_that_are_not_observed_yet() {
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
-    let hub = join_hub(&ns, &Site::get(PUSH).await).await;
-    fleet.add(&hub).await;
-    fleet.application(&version("1.0.0")).await;
-    let faults = Faults::start(&Endpoint::of_bed(bed.cluster().kubeconfig())).await;
-    let _manager = bed
-        .manager_through(&faults, &["--leader-elect=false"])
-        .await;
+    let (hub, faults, _manager) = hub_behind_faults(&mut bed, &fleet).await;
     fleet.deployment("web", json!({})).await;
     fleet.complete("web", "1.0.0", 1).await;
     let refusing = Fleet::kind("SiteAssignment", &ns.unique("refusing")).with(
@@ -370,13 +444,7 @@ async fn two_deployments_that_choose_a_site_at_once_do_not_both_get_it() {
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
-    let hub = join_hub(&ns, &Site::get(PUSH).await).await;
-    fleet.add(&hub).await;
-    fleet.application(&version("1.0.0")).await;
-    let faults = Faults::start(&Endpoint::of_bed(bed.cluster().kubeconfig())).await;
-    let _manager = bed
-        .manager_through(&faults, &["--leader-elect=false"])
-        .await;
+    let (hub, faults, _manager) = hub_behind_faults(&mut bed, &fleet).await;
     let nowhere = json!({ "placement": { "matchSiteLabels": "nowhere = yes" } });
     fleet.deployment("older", nowhere).await;
     let waits = |live: &Value| reason(live, "Progressing")[0] == "NoSites";

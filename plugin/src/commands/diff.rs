@@ -7,7 +7,7 @@ mod site;
 use std::path::PathBuf;
 
 use baton_engine::{
-    handover::former_managers,
+    handover::{classify, former_managers},
     revision::{Desired, Revision as Next},
 };
 use baton_view::{
@@ -388,7 +388,8 @@ impl Compared<'_> {
     /// The differences from the live object, with notes about fields of other managers.
     async fn with_live(&self, live: &Value) -> Result<Option<Section>, Error> {
         let (cluster, object) = (self.cluster, self.object);
-        let former = former_managers(self.next, self.siblings, object, live);
+        let situation = classify(self.next, self.siblings, live);
+        let former = former_managers(&situation, object, live);
         let wanted = live::body(object, live);
         let stays = takeover::stays(live, &wanted, &former);
         let plain = self.plain(Some(live), None);

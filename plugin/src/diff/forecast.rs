@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use baton_engine::{
     ObjectKey,
     diff::leftovers::Leftovers,
-    handover::former_managers,
+    handover::{classify, former_managers},
     owners,
     recreate::is_recreated,
     revision::{Desired, KindScope, KindState, Kinds, Phase, Reach, Revision as Next, violations},
@@ -339,7 +339,8 @@ async fn applied_object(
     let (Some(live), Response::Object(answer)) = (live, &response) else {
         return Ok((response, Vec::new()));
     };
-    let former = former_managers(next, siblings, object, live);
+    let situation = classify(next, siblings, live);
+    let former = former_managers(&situation, object, live);
     let settled =
         takeover::without_former_fields(cluster, object, live, body, &former, answer.clone());
     let (answer, note) = settled.await?;

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use baton_apis::{
     ObjectDeploymentSpec,
     conditions::Reason,
-    constants::{ANNOTATION_CHANGE_CAUSE, ANNOTATION_LOST_HUBS, ANNOTATION_PREFLIGHT},
+    constants::{ANNOTATION_CHANGE_CAUSE, ANNOTATION_PREFLIGHT},
 };
 use baton_engine::{
     deployment::{
@@ -21,7 +21,10 @@ use baton_records::{
 use serde_json::Value;
 
 use super::ObjectDeployments;
-use crate::delivery::shared::{AtStep as _, Error};
+use crate::delivery::{
+    lost_hubs,
+    shared::{AtStep as _, Error},
+};
 
 impl ObjectDeployments {
     /// Adopts the revisions that a deployment of this name has made and that have no controller,
@@ -232,7 +235,7 @@ fn deployment(
         progress_deadline_seconds: spec.progress_deadline_seconds,
         change_cause: record.annotations.get(ANNOTATION_CHANGE_CAUSE).cloned(),
         preflight: record.annotations.get(ANNOTATION_PREFLIGHT).cloned(),
-        lost_hubs: record.annotations.get(ANNOTATION_LOST_HUBS).cloned(),
+        lost_hubs: lost_hubs::of_deployment(&record.annotations).map(Into::into),
         has_phases: phases.is_some_and(|phases| !phases.is_empty()),
         status: record.status()?,
     })

@@ -25,7 +25,7 @@ use baton_runtime::{
 use super::{ObjectSetPhases, not_connected};
 use crate::delivery::{
     heirs::heirs_elsewhere,
-    observed::lost_hubs,
+    lost_hubs,
     phase_content::changed_content,
     ran::ended_before,
     shared::{AtStep as _, Error},
@@ -140,7 +140,7 @@ impl ObjectSetPhases {
             let ended = ended_before(record, set.as_deref(), read).await?;
             (ended, self.observed.hub().to_owned())
         };
-        let lost_hubs = lost_hubs(record, set.as_deref());
+        let lost_hubs = lost_hubs::of_phase(record, set.as_deref());
         let origin = origin.acting_as(named).with_position(position);
         let origin = origin.with_ended(ended).in_hub(&hub, lost_hubs);
         let api = &self.shared.api;

@@ -48,7 +48,7 @@ use super::{
     charts::ChartSource,
     content::{Content, ContentError, ContentWriter},
 };
-use crate::delivery::lost_hubs::sync_lost_hubs;
+use crate::delivery::lost_hubs::{self, sync_lost_hubs};
 
 /// Name of the controller in events.
 const REPORTER: &str = "installation-controller";
@@ -66,7 +66,10 @@ pub(crate) struct Installations {
 impl Installations {
     /// A controller without state.
     pub(crate) fn new(context: Context, charts: ChartSource) -> Self {
-        let hub = Hub::new(context.requests.client.clone());
+        let hub = Hub::new(
+            Arc::clone(&context.observed),
+            context.requests.client.clone(),
+        );
         let contents = ContentWriter {
             context: context.clone(),
             charts,
@@ -331,7 +334,7 @@ impl Installations {
     fn lost_hubs(&self, key: &Key, target: &InstallationTarget) -> Option<String> {
         let name = target.labels().get(LABEL_APP)?;
         let application = self.context.stores.applications.get(&key.namespace, name)?;
-        application.annotations().get(ANNOTATION_LOST_HUBS).cloned()
+        lost_hubs::of_deployment(application.annotations()).map(Into::into)
     }
 
     /// The Release that owns a target.
@@ -349,13 +352,13 @@ impl Installations {
 
     /// Trigger: an Application whose annotation about lost hubs has changed wakes its targets.
     fn on_application(&self, change: &Change<Application>) -> Vec<Wake<Key>> {
-        let lost_hubs = |application: &Option<Arc<Application>>| {
-            let annotations = application.as_ref().map(|it| it.annotations());
-            annotations.and_then(|all| all.get(ANNOTATION_LOST_HUBS).cloned())
-        };
-        let changed = change
-            .object()
-            .filter(|_| lost_hubs(&change.old) != lost_hubs(&change.new));
+        let changed = change.object().filter(|_| {
+            let [old, new] = [&change.old, &change.new].map(|application| {
+                let annotations = application.as_ref().map(|it| it.annotations());
+                annotations.and_then(lost_hubs::of_deployment)
+            });
+            old != new
+        });
         let Some(application) = changed else {
             return Vec::new();
         };

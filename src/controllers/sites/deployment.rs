@@ -8,7 +8,7 @@ mod triggers;
 
 use std::sync::Arc;
 
-use baton_apis::{SiteDeployment, SiteDeploymentStatus, constants::ANNOTATION_LOST_HUBS};
+use baton_apis::{SiteDeployment, SiteDeploymentStatus};
 use baton_engine::conditions::Requeue;
 use baton_kubernetes::{collection::Extent, key_locks::KeyLocks};
 use baton_runtime::{
@@ -27,7 +27,7 @@ use super::{
     placement::{Choices, SelectedSites},
 };
 use crate::delivery::{
-    lost_hubs::sync_lost_hubs,
+    lost_hubs::{self, sync_lost_hubs},
     shared::{AtStep as _, Error},
 };
 
@@ -145,8 +145,7 @@ impl SiteDeployments {
         let revisions = observed
             .revisions
             .of_site_deployment(&key.namespace, &key.name);
-        let lost_hubs = deployment.annotations().get(ANNOTATION_LOST_HUBS);
-        let lost_hubs = lost_hubs.map(String::as_str);
+        let lost_hubs = lost_hubs::of_deployment(deployment.annotations());
         sync_lost_hubs((shared, observed), Self::NAME, &revisions, lost_hubs).await?;
         let chosen = self.context.choose(&self.choices, key, deployment).await?;
         let Some(chosen) = chosen else {

@@ -1,5 +1,8 @@
 //! Decisions about live objects, for every combination of the inputs.
 
+mod lost_hubs;
+mod shipper;
+
 use baton_apis::{
     CollisionProtection::{IfNoController, None as Unprotected, Prevent},
     constants::LABEL_PACKAGE,
@@ -258,107 +261,6 @@ fn an_owner_in_another_cluster_is_named_with_its_namespace() {
     );
 }
 
-/// An owner in another cluster, with the uid of its hub, if its entry has one.
-fn remote(uid: &str, hub: &str, is_controller: bool) -> Value {
-    let mut owner = json!({"apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSetPhase",
-        "name": "web", "namespace": "shop", "uid": uid, "controller": is_controller});
-    if !hub.is_empty() {
-        owner["hub"] = hub.into();
-    }
-    owner
-}
-
-fn in_hub(hub: &str, lost: &[&str]) -> Revision {
-    let mut revision = Revision {
-        delivery: Delivery::Remote,
-        lost_hubs: lost.iter().map(ToString::to_string).collect(),
-        ..revision()
-    };
-    revision.identity.is_remote = true;
-    revision.identity.hub = hub.to_owned();
-    revision
-}
-
-/// The owners of an object, by uid and hub, with a star after a controller; the uids that a user has
-/// declared lost; and the decision under every protection.
-#[test]
-fn objects_of_a_lost_hub_are_taken_over() {
-    for (owners, lost, expected) in [
-        ("p/old*", "old", ["adopt"; 3]),
-        ("p/old*", "", ["foreign", "foreign", "adopt"]),
-        ("p/old*", "other", ["foreign", "foreign", "adopt"]),
-        // Without a controller as well: a revision number on it is that of the lost hub.
-        ("p/old", "old", ["adopt"; 3]),
-        ("p/old", "", ["orphan"; 3]),
-        ("", "old", ["orphan"; 3]),
-        // All owners have to be lost.
-        ("p/old q/old*", "old", ["adopt"; 3]),
-        ("p/old* q/live", "old", ["foreign", "foreign", "adopt"]),
-        ("p/old q/live*", "old", ["foreign", "foreign", "adopt"]),
-        ("p/old q/live*", "old live", ["adopt"; 3]),
-        ("p/old* native", "old", ["foreign", "foreign", "adopt"]),
-        // A hub that was declared lost and is back has taken the object, so it keeps it.
-        ("me/hub p/old*", "old", ["foreign"; 3]),
-        // An entry of an earlier version of Baton names no hub. Its owner is named instead.
-        ("p/*", "old", ["foreign", "foreign", "adopt"]),
-        ("p/*", "p", ["adopt"; 3]),
-        ("p/ q/*", "p q", ["adopt"; 3]),
-        ("p/ q/*", "q", ["foreign", "foreign", "adopt"]),
-        // The own hub is not lost, nor is an existing revision.
-        ("p/hub*", "hub p", ["foreign", "foreign", "adopt"]),
-        (
-            "unrelated/*",
-            "unrelated",
-            ["foreign", "foreign", "from other"],
-        ),
-        ("me/hub*", "hub me", ["keep"; 3]),
-    ] {
-        let mut object = live("1", "");
-        let references = owners.split_whitespace().map(|owner| {
-            let name = owner.trim_end_matches('*');
-            match name.split_once('/') {
-                None => json!({"apiVersion": "v1", "kind": "Pod", "name": name, "uid": name}),
-                Some(("me", hub)) => json!({"apiVersion": "package-operator.run/v1alpha1",
-                    "kind": "ObjectSet", "name": "v2", "namespace": "ns", "uid": "me", "hub": hub,
-                    "controller": owner.ends_with('*')}),
-                Some((uid, hub)) => remote(uid, hub, owner.ends_with('*')),
-            }
-        });
-        object["metadata"]["ownerReferences"] = references.collect();
-        let lost: Vec<_> = lost.split_whitespace().collect();
-        let revision = in_hub("hub", &lost);
-        for (protection, expected) in PROTECTIONS.into_iter().zip(expected) {
-            let desired = desired(&revision, protection, "{}");
-            let situation = classify(&revision, &Family, &object);
-            let adoption = decide_adoption(&revision, &desired, &situation, &object);
-            assert_eq!(
-                show(&adoption),
-                expected,
-                "{owners} {lost:?} {protection:?}"
-            );
-        }
-    }
-}
-
-#[test]
-fn a_collision_names_the_hub_of_the_owner() {
-    for (own, hub, expected) in [
-        ("new", "old", " of hub old"),
-        ("new", "", " with uid p"),
-        ("new", "new", ""),
-        ("", "old", " of hub old"),
-        ("", "", ""),
-    ] {
-        let revision = in_hub(own, &[]);
-        let mut object = live("1", "");
-        object["metadata"]["ownerReferences"] = json!([remote("p", hub, true)]);
-        let desired = desired(&revision, Prevent, "{}");
-        let message = collision_message(&revision, &desired, Refusal::Protected, &object);
-        let expected = format!(", controlled by ObjectSetPhase shop/web{expected}");
-        assert!(message.ends_with(&expected), "{own} {hub}: {message}");
-    }
-}
-
 /// Every situation by the number on the object, the protection, and the delivery of the phase.
 ///
 /// `K` keep, `A` adopt without a sibling's name, `S` adopt from the sibling, `L` leave to the
@@ -572,56 +474,4 @@ fn a_refusal_names_the_namespace_of_the_object() {
             expected
         );
     }
-}
-
-/// An object of Shipper is taken by its Release under every protection and delivery, with the
-/// fields of Shipper, and by nobody else.
-#[test]
-fn an_object_that_shipper_has_installed_is_taken_by_its_release() {
-    let live = json!({"metadata": {
-        "name": "cm",
-        "namespace": "ns",
-        "labels": {"shipper-app": "web", "shipper-owned-by": "web-0"},
-        "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "web-0-anchor", "uid": "a"}],
-    }});
-    for (release, expected, managers) in [
-        (
-            "web-0",
-            "adopt",
-            "kubectl-client-side-apply kubectl helm shipper",
-        ),
-        ("web-1", "foreign", "kubectl-client-side-apply kubectl helm"),
-    ] {
-        let label = format!("{{shipper-app: web, shipper-owned-by: {release}}}");
-        for protection in [Prevent, IfNoController] {
-            for delivery in [Delivery::InProcess, Delivery::Delegated, Delivery::Remote] {
-                let revision = Revision {
-                    delivery,
-                    ..revision()
-                };
-                let desired = desired(&revision, protection, &label);
-                let situation = classify(&revision, &Family, &live);
-                let adoption = decide_adoption(&revision, &desired, &situation, &live);
-                let is_free = protection == IfNoController;
-                let expected = if is_free { "adopt" } else { expected };
-                assert_eq!(
-                    show(&adoption),
-                    expected,
-                    "{release} {protection:?} {delivery:?}"
-                );
-                let former = former_managers(&revision, &Family, &desired, &live);
-                assert_eq!(former.join(" "), managers);
-            }
-        }
-    }
-    let desired = desired(
-        &revision(),
-        Prevent,
-        "{shipper-app: web, shipper-owned-by: web-1}",
-    );
-    let message = collision_message(&revision(), &desired, Refusal::Protected, &live);
-    assert!(
-        message.ends_with(", installed by Shipper for Release web-0"),
-        "{message}"
-    );
 }

@@ -46,7 +46,7 @@ impl ObjectPass<'_> {
                 self.settle_dry_run(body, &answered);
             }
             (Request::DryRunApply(_), Answer::Refused(_) | Answer::Immutable(_))
-                if self.live().is_some_and(|live| self.needs_migration(live)) =>
+                if self.is_to_migrate() =>
             {
                 self.progress = Progress::RefusedUnmigrated;
             }
@@ -237,13 +237,14 @@ impl ObjectPass<'_> {
         let Some(print) = diff::live_fingerprint(live) else {
             return;
         };
-        let is_unchanged = if self.needs_migration(live) {
+        let situation = self.classify(live);
+        let is_unchanged = if self.needs_migration(live, &situation) {
             // The apply would only own wanted fields a second time.
             legacy::same_content(live, answered)
         } else {
             diff::live_fingerprint(answered) == Some(print)
         };
-        let is_ours = self.classify(live) == Situation::Ours;
+        let is_ours = situation == Situation::Ours;
         let existing = owner_references(live);
         let mut wanted = owner_references(body).iter();
         if is_ours && is_unchanged && wanted.all(|reference| existing.contains(reference)) {

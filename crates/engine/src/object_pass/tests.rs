@@ -447,7 +447,7 @@ fn check_sequence(mut pass: ObjectPass<'_>, case: &str, sequence: &[&str]) {
         }
         checked = match letter {
             'd' => *name == "created",
-            'D' => !pass.live().is_some_and(|live| pass.needs_migration(live)),
+            'D' => !pass.is_to_migrate(),
             _ => false,
         };
         match *name {

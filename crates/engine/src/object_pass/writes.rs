@@ -6,7 +6,7 @@ use super::{NextAction, ObjectPass, Problem, Progress, references::References};
 use crate::{
     Request,
     diff::leftovers::Leftovers,
-    handover::Situation,
+    handover::{Situation, former_managers},
     heirs::handed_over,
     object::{controlled_reference, metadata, metadata_mut, precondition},
 };
@@ -20,10 +20,15 @@ impl ObjectPass<'_> {
     /// still exist then (a volume can change from one source to another, but not have two), and
     /// fields that the body lacks are not missing yet. So another dry run follows the migration.
     /// The same holds for leftovers.
-    pub(super) fn need_to_apply(&self, body: Value, live: &Value, is_checked: bool) -> NextAction {
+    pub(super) fn need_to_apply(
+        &self,
+        body: Value,
+        (live, situation): (&Value, &Situation),
+        is_checked: bool,
+    ) -> NextAction {
         let migrate_with = |leftovers: &Leftovers| Request::Migrate {
             live: precondition(live),
-            former: self.former_managers(live),
+            former: former_managers(situation, self.desired, live),
             leftovers: leftovers.clone(),
         };
         let migrate = || migrate_with(&Leftovers::default());
@@ -36,7 +41,7 @@ impl ObjectPass<'_> {
             NextAction::Check(migrate())
         } else if !is_checked {
             NextAction::Check(Request::DryRunApply(versioned(body, live)))
-        } else if self.needs_migration(live) {
+        } else if self.needs_migration(live, situation) {
             NextAction::Prepare(migrate())
         } else {
             NextAction::Write(Request::Apply(versioned(body, live)))

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use baton_apis::SiteAssignmentSpec;
 use baton_kubernetes::{
     collection::{Collection, Extent, Unserved},
     metadata::{Metadata, Object},
     watch::Event,
 };
-use serde_json::value::RawValue;
+use serde_json::{json, value::RawValue};
 
 use super::{
     AssignmentChange, Labels,
@@ -142,10 +141,11 @@ fn is_other_extent(before: &Extent, now: &Extent, kind: &str) -> bool {
 /// Reads the readable parts of an assignment.
 fn read_assignment(object: &RawValue) -> Option<Arc<Assignment>> {
     let Object { metadata, spec, .. } = serde_json::from_str(object.get()).ok()?;
-    let spec: Result<SiteAssignmentSpec, _> =
-        serde_json::from_str(spec.map_or("{}", RawValue::get));
-    let spec = spec.map_err(|error| error.to_string());
-    Some(Arc::new(Assignment::new(&metadata.name, spec)))
+    let assignment = match spec {
+        Some(spec) => Assignment::read(&metadata.name, spec),
+        None => Assignment::read(&metadata.name, &json!({})),
+    };
+    Some(Arc::new(assignment))
 }
 
 fn read_namespace(object: &RawValue) -> Option<Labels> {

@@ -1,11 +1,15 @@
 //! Decides which namespace may deliver into which cluster, from the assignments and the objects
 //! that they select.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Display,
+};
 
 use baton_apis::{DeliveryScope, SiteAssignmentSpec, SiteSelection};
 use baton_engine::revision::Reach;
 use baton_probes::selector::Labels;
+use serde::{Deserialize as _, Deserializer};
 
 /// A namespace or a cluster as the subject of selectors.
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +86,12 @@ impl PartialEq for Assignment {
 }
 
 impl Assignment {
+    /// Reads an assignment of the API server. One that is invalid selects nothing, and says why.
+    pub(super) fn read<'de>(name: &str, spec: impl Deserializer<'de, Error: Display>) -> Self {
+        let spec = SiteAssignmentSpec::deserialize(spec);
+        Self::new(name, spec.map_err(|error| error.to_string()))
+    }
+
     /// Prepares an assignment. For a spec that cannot be read, pass the cause.
     #[must_use]
     pub fn new(name: &str, spec: Result<SiteAssignmentSpec, String>) -> Self {

@@ -18,6 +18,7 @@ fn member(number: i64, (version, mark, stop): (usize, u8, u8)) -> ActiveRevision
         number,
         entry: SiteEntry {
             version: VERSIONS[version].to_owned(),
+            rollout: number,
             phases: vec!["a".to_owned(), "b".to_owned()],
             is_edit: mark == 1,
             is_rollback: mark == 2,

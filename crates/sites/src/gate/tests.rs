@@ -16,7 +16,9 @@ fn seconds_ago(seconds: i64) -> Timestamp {
     Timestamp::from_second(now().as_second() - seconds).unwrap()
 }
 
-/// Revisions of two phases each, the oldest first, as `version state state marks`.
+/// Revisions of two phases each, the oldest first, as `version state state marks`. Each is of a
+/// rollout of its own, unless the mark `again` makes it another one with the content of the first
+/// revision of this version.
 ///
 /// States: `-` not begun, `bad` refused before it began, `skip` skipped, `stop` waits for others to
 /// stop, `run` begun a minute ago, `ok` available, `no` refused, `still` stopped for the last
@@ -33,6 +35,9 @@ fn chain(lines: &[&str]) -> Vec<ActiveRevision> {
                 (_, true) => SiteStop::Services(vec![format!("s{number}")]),
                 _ => SiteStop::None,
             };
+            let first = lines.iter().position(|it| it.starts_with(words[0]));
+            let first = i64::try_from(first.unwrap() + 1).unwrap();
+            let content = if has("again") { first } else { number };
             ActiveRevision {
                 uid: format!("u{number}").into(),
                 name: format!("v{number}").into(),
@@ -41,6 +46,8 @@ fn chain(lines: &[&str]) -> Vec<ActiveRevision> {
                     application: if has("other") { "bank" } else { "shop" }.to_owned(),
                     site: "edge".to_owned(),
                     version: words[0].to_owned(),
+                    edit: content.to_string(),
+                    rollout: if has("edit") { first } else { content },
                     phases: vec!["a".to_owned(), "b".to_owned()],
                     is_edit: has("edit"),
                     is_rollback: has("rollback"),
@@ -179,6 +186,78 @@ fn a_revision_waits_until_the_one_before_is_available() {
     ] {
         check(lines, phase, &terms, expected);
     }
+}
+
+/// A manager gives waiting revisions again behind an edit, and may end before it has withdrawn them.
+#[test]
+fn a_revision_that_was_overtaken_does_not_begin() {
+    let terms = Terms::default();
+    let queue = |second: &'static str, third: &'static str| {
+        let [again, third_again] = ["1.1.0 - - again", "1.2.0 - - again"];
+        [
+            "1.0.0 ok ok",
+            second,
+            third,
+            "1.0.0 - - edit",
+            again,
+            third_again,
+        ]
+    };
+    let waits = |number: usize| format!("wait: Waits for version 1.{number}.0");
+    for (second, third, expected) in [
+        // The revisions run in their old order, as long as they are not withdrawn.
+        ("1.1.0 - -", "1.2.0 - -", ["start", &waits(1), &waits(2)]),
+        (
+            "1.1.0 ok ok",
+            "1.2.0 - -",
+            ["", "start", "wait: Does not begin: version 1.1.0 (v2)"],
+        ),
+        (
+            "1.1.0 ok ok",
+            "1.2.0 ok ok",
+            [
+                "",
+                "",
+                "wait: Does not begin: version 1.2.0 (v3), which has begun, has",
+            ],
+        ),
+        // The edit comes first if they are withdrawn.
+        ("1.1.0 - - leaving", "1.2.0 - - leaving", ["", "", "start"]),
+    ] {
+        let chain = chain(&queue(second, third));
+        for (own, expected) in (1..).zip(expected) {
+            check_at(&chain, own, 0, &terms, expected);
+        }
+    }
+    for (lines, expected) in [
+        (
+            &["1.0.0 ok ok", "1.0.0 - - again"][..],
+            "wait: Does not begin",
+        ),
+        (
+            &["1.0.0 ok ok", "1.1.0 ok ok", "1.0.0 - - again"],
+            "wait: Does not begin",
+        ),
+        (
+            &["1.0.0 ok ok", "1.1.0 ok ok", "1.0.0 - - edit"],
+            "wait: Does not begin",
+        ),
+        // Another rollout brings the version back.
+        (&["1.0.0 ok ok", "1.1.0 ok ok", "1.0.0 - -"], "start"),
+    ] {
+        check(lines, 0, &terms, expected);
+    }
+    // A revision is not skipped for itself.
+    let mut skips = Terms::default();
+    skips.owner.skip_patch_versions = true;
+    let chain = chain(&[
+        "1.0.0 ok ok",
+        "1.0.1 - -",
+        "1.1.0 - -",
+        "1.0.0 - - edit",
+        "1.0.1 - - again",
+    ]);
+    check_at(&chain, 1, 0, &skips, "start");
 }
 
 /// There is no wait for a deadline, because a refused revision does not become available by itself.

@@ -14,7 +14,7 @@ use super::{
 };
 
 /// The actions of a plan, in the order in which they are carried out. The actions of a site are
-/// consecutive, because a withdrawn revision would be lost if it were not given again.
+/// consecutive, so that an edit overtakes the waiting revisions of a site in one round.
 #[derive(Debug, Default)]
 struct Actions(Vec<Action>);
 

@@ -227,10 +227,10 @@ fn wanted<'a>(observed: &Observed<'a>) -> Result<VersionName<'a>, RolloutObstacl
     }
 }
 
-/// The newest revision of a site that counts.
+/// The revision of a site with the highest rank that counts.
 fn newest_of(site: &Site) -> Option<&Revision> {
-    let mut chain = site.chain.iter().rev();
-    chain.find(|revision| revision.counts())
+    let counting = site.chain.iter().filter(|revision| revision.counts());
+    counting.max_by_key(|revision| revision.rank())
 }
 
 fn has_queue(observed: &Observed<'_>, course: &LatestRollout<'_>) -> bool {

@@ -15,7 +15,7 @@ pub(super) const AFTERWARDS: i32 = 0;
 pub(super) struct PlacedSite<'a> {
     pub(super) name: &'a Arc<str>,
     pub(super) site: &'a Site,
-    /// Newest revision that counts, except those that are stuck.
+    /// Revision with the highest rank that counts, except those that are stuck.
     pub(super) tail: Option<&'a Revision>,
     /// Newest revision that has begun.
     pub(super) running: Option<&'a Revision>,
@@ -43,8 +43,9 @@ impl<'a> PlacedSite<'a> {
             is_in_reach: site.is_online,
         };
         for revision in site.chain.iter().rev().filter(|revision| revision.counts()) {
-            if !current.is_stuck(revision, site) {
-                placed.tail.get_or_insert(revision);
+            let is_higher = |tail: &Revision| revision.rank() > tail.rank();
+            if placed.tail.is_none_or(is_higher) && !current.is_stuck(revision, site) {
+                placed.tail = Some(revision);
             }
             // A revision followed by a newer one that has begun does not fail: it stops, or has
             // lost its objects.
@@ -119,6 +120,13 @@ impl Revision {
     pub(super) fn counts(&self) -> bool {
         let is_final = matches!(self.state, RevisionState::Archived | RevisionState::Skipped);
         !self.is_deleting && !self.is_archiving && !is_final
+    }
+
+    /// The order in which a site gets its revisions, except edits: by rollout, and the revision that
+    /// restores the version before an aborted rollout last. It is that of the numbers, except while
+    /// an edit overtakes waiting revisions.
+    pub(super) fn rank(&self) -> (i64, bool) {
+        (self.entry.rollout, self.entry.is_rollback)
     }
 
     /// True if the revision has begun, as far as observed.

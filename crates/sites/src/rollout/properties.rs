@@ -62,6 +62,20 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
+/// An event that changes the order of queues.
+fn queue_event() -> impl Strategy<Value = Event> {
+    let site = || 0..SITES;
+    let version = || 0..VERSIONS.len();
+    prop_oneof![
+        6 => prop_oneof![Just(usize::MAX), 0..6_usize].prop_map(Event::Plan),
+        3 => site().prop_map(Event::Work),
+        2 => (site(), any::<bool>()).prop_map(|(site, online)| Event::Connect(site, online)),
+        3 => (site(), any::<bool>()).prop_map(|(site, closed)| Event::Window(site, closed)),
+        3 => version().prop_map(Event::Bring),
+        3 => version().prop_map(Event::Edit),
+    ]
+}
+
 fn strategy() -> impl Strategy<Value = SiteStrategy> {
     let on_error = prop::sample::select(vec![OnError::Abort, OnError::Rollback, OnError::Continue]);
     let then = prop::sample::select(vec![AfterCanary::AllAtOnce, AfterCanary::Rolling]);
@@ -361,6 +375,20 @@ impl Checked {
         world.run();
     }
 
+    /// Checks that each site has run all versions that it was given, and no content twice.
+    fn check_each_has_run_once(&self) {
+        for (name, real) in &self.world.real {
+            let given = self.world.created.iter();
+            let given = given.filter(|(site, entry)| site == name && !entry.is_edit);
+            let given: BTreeSet<_> = given.map(|(_, entry)| entry.rollout).collect();
+            let begun = &real.begun;
+            let rollouts: BTreeSet<_> = begun.iter().map(|entry| entry.rollout).collect();
+            assert_eq!(rollouts, given, "{name}: {begun:?}");
+            let contents: BTreeSet<_> = begun.iter().map(|it| (it.rollout, &it.edit)).collect();
+            assert_eq!(contents.len(), begun.len(), "{name}: {begun:?}");
+        }
+    }
+
     fn check_end(&self) {
         for (name, site) in &self.world.sample.sites {
             let live: Vec<_> = site
@@ -406,6 +434,23 @@ proptest! {
         checked.end_disturbances();
         checked.check_begun();
         checked.check_end();
+    }
+
+    /// Nothing fails, and nobody aborts.
+    #[test]
+    fn a_queue_loses_no_version_and_runs_none_twice(
+        events in prop::collection::vec(queue_event(), 0..80),
+    ) {
+        let mut checked = Checked::new(SiteStrategy::default(), &[]);
+        checked.world.run();
+        checked.world.close_windows();
+        for event in &events {
+            checked.happen(event);
+        }
+        checked.check_plans_end();
+        checked.end_disturbances();
+        checked.check_begun();
+        checked.check_each_has_run_once();
     }
 
     /// A manager that repeatedly ends after a few writes has the same result as one that never

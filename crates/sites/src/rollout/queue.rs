@@ -1,9 +1,11 @@
 //! The queue of a site: the revisions behind the one that runs there.
 //!
 //! The wanted queue is a list: first an edit of the running version, then the waiting revisions in
-//! their order, then the newly given one. As far as the queue agrees with the list, it stays. The
-//! first revision that differs, and all behind it, are withdrawn and given again in the right
-//! order.
+//! their order, then the newly given one. Revisions that are in the order of the list from its start
+//! on stay. The rest of the list is given again behind the queue, then all other revisions are
+//! withdrawn. So no version is lost if the manager ends in between; until the next plan, a version
+//! is in the queue twice. It runs once: `wanted` contains it once, and the gate of the site lets no
+//! version begin again, or behind a later one ([`is_overtaken`](crate::gate::is_overtaken)).
 //!
 //! In a site that cannot be reached, nothing is withdrawn, because waiting revisions may have
 //! begun. The change is made when the state of the site is known.
@@ -65,8 +67,8 @@ impl<'a> QueuedRevision<'a> {
 }
 
 impl<'a> Queue<'_, 'a> {
-    /// Changes the queue to the wanted one. If a version to give is not kept any more, nothing is
-    /// withdrawn.
+    /// Changes the queue to the wanted one: what is missing is given before the rest is withdrawn. If
+    /// a version to give is not kept any more, nothing is withdrawn.
     ///
     /// # Errors
     /// If there are no numbers for the revisions to give. Then nothing is withdrawn.
@@ -76,30 +78,26 @@ impl<'a> Queue<'_, 'a> {
         actions: &mut Vec<Action>,
     ) -> Result<(), NoNextNumber> {
         let mut wanted = self.wanted().peekable();
-        let mut queue = self.queue().peekable();
-        while let (Some(next), Some(revision)) = (wanted.peek(), queue.peek()) {
-            if !self.is_as(revision, *next) {
-                break;
-            }
-            wanted.next();
-            queue.next();
-        }
-        if wanted.peek().is_none() && queue.peek().is_none() {
-            return Ok(());
-        }
+        let is_next = |revision: &&Revision| {
+            let next = wanted.next_if(|next| self.is_as(revision, *next));
+            next.is_none()
+        };
+        let mut surplus: Vec<_> = self.queue().filter(is_next).collect();
         let versions: Option<Vec<_>> = wanted
             .map(|wanted| Some((wanted, self.observed.version(wanted.version)?)))
             .collect();
         let Some(versions) = versions else {
             return Ok(());
         };
-        let numbers = self.numbers(versions.len())?;
-        let mut withdrawn: Vec<_> = queue.map(|revision| &revision.name).collect();
-        withdrawn.reverse();
-        actions.extend(withdrawn.into_iter().map(|revision| Action::Withdraw {
-            revision: Arc::clone(revision),
+        if !versions.is_empty() {
+            let numbers = self.numbers(versions.len())?;
+            self.create_revisions(&numbers, &versions, given, actions);
+        }
+        // None begins because the one before it is being deleted.
+        surplus.reverse();
+        actions.extend(surplus.into_iter().map(|revision| Action::Withdraw {
+            revision: Arc::clone(&revision.name),
         }));
-        self.create_revisions(&numbers, &versions, given, actions);
         Ok(())
     }
 
@@ -117,15 +115,16 @@ impl<'a> Queue<'_, 'a> {
         }
     }
 
-    /// The wanted revisions behind the one that runs.
+    /// The wanted revisions behind the one that runs, each once.
     ///
     /// If the last one is of another application, waiting versions of the old application are
     /// dropped, because the application may be gone. In a site that cannot be reached, all waiting
     /// revisions stay.
     fn wanted(&self) -> impl Iterator<Item = QueuedRevision<'a>> {
-        let newest = self
-            .last
-            .or_else(|| self.queue().last().map(QueuedRevision::of));
+        let is_in_reach = self.placed.is_in_reach;
+        let waiting = || self.queue().filter(|waiting| !waiting.entry.is_edit);
+        let newest = waiting().max_by_key(|waiting| waiting.rank());
+        let newest = self.last.or_else(|| newest.map(QueuedRevision::of));
         let is_asked_for = move |waiting: &Revision| {
             let application = newest.map(|newest| newest.version.application);
             !waiting.entry.is_edit
@@ -134,9 +133,17 @@ impl<'a> Queue<'_, 'a> {
         };
         let others = self
             .queue()
-            .filter(move |waiting| !self.placed.is_in_reach || is_asked_for(waiting));
-        let others = others.map(QueuedRevision::of);
-        self.edit().into_iter().chain(others).chain(self.last)
+            .filter(move |waiting| !is_in_reach || is_asked_for(waiting));
+        let others = others.map(QueuedRevision::of).chain(self.last);
+        // A revision that was given again behind an edit, and not withdrawn yet, is there twice.
+        let mut before = self.placed.running.map(Revision::rank);
+        let is_first = move |next: &QueuedRevision<'_>| {
+            let own = Some((next.rollout, next.is_rollback));
+            let is_later = own > before;
+            before = before.max(own);
+            is_later || !is_in_reach
+        };
+        self.edit().into_iter().chain(others.filter(is_first))
     }
 
     /// The edit of the running version, if it has a newer one. A site that goes back to its old

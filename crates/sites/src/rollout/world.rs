@@ -10,6 +10,7 @@ use baton_engine::stored_time::end_of;
 use jiff::SignedDuration;
 
 use super::{sample::Sample, *};
+use crate::gate::is_overtaken;
 
 /// The outcome of a version in a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,8 +102,26 @@ impl World {
             }
             self.perform(action);
         }
+        self.check_queues();
         if may_write() {
             self.sample.status = plan.status;
+        }
+    }
+
+    /// Checks that a plan that was carried out leaves no revision in a queue twice.
+    fn check_queues(&self) {
+        for (name, site) in self.sample.sites.iter().filter(|(_, site)| site.is_online) {
+            let waiting = site
+                .chain
+                .iter()
+                .filter(|it| it.counts() && !it.has_begun());
+            let mut contents: Vec<_> = waiting
+                .map(|it| (it.entry.rollout, &it.entry.edit, it.entry.is_edit))
+                .collect();
+            let many = contents.len();
+            contents.sort_unstable();
+            contents.dedup();
+            assert_eq!(contents.len(), many, "{name}: {:?}", site.chain);
         }
     }
 
@@ -134,11 +153,6 @@ impl World {
                     newest.map(|newest| &newest.name),
                     "{name}"
                 );
-                let waits = |other: &&Revision| other.counts() && !other.has_begun();
-                let same = chain.iter().filter(waits).find(|other| {
-                    (other.entry.rollout, &other.entry.edit) == (entry.rollout, &entry.edit)
-                });
-                assert_eq!(same, None, "{name} is given twice");
                 self.created.push((Arc::clone(&site), entry.clone()));
                 chain.push(Revision {
                     name,
@@ -291,7 +305,10 @@ impl World {
                             | RevisionState::Unknown
                             | RevisionState::Archived => unreachable!(),
                         });
-                if !may_begin {
+                let before = chain.iter().rev();
+                let mut before = before.filter(|it| it.number < number && it.counts());
+                let running = before.find(|it| real.numbers_begun.contains(&it.number));
+                if !may_begin || running.is_some_and(|it| is_overtaken(entry, &it.entry)) {
                     return;
                 }
                 if outcome == Outcome::Refused {
@@ -319,6 +336,13 @@ impl World {
     pub(super) fn close_windows(&mut self) {
         for real in self.real.values_mut() {
             real.is_window_closed = true;
+        }
+    }
+
+    /// Opens the upgrade windows of all sites.
+    pub(super) fn open_windows(&mut self) {
+        for real in self.real.values_mut() {
+            real.is_window_closed = false;
         }
     }
 

@@ -14,10 +14,8 @@ use crate::requests::settle;
 
 /// Starts a manager behind a fault injector, and creates a namespace.
 async fn start() -> (Exclusive, Faults, TestNamespace, Manager) {
-    let mut bed = Exclusive::acquire().await;
-    bed.install_releases().await;
+    let (mut bed, ns) = super::bed_with_releases().await;
     let faults = Faults::start(&Endpoint::of_bed(bed.cluster().kubeconfig())).await;
-    let ns = bed.namespace(Scope::Namespaced).await;
     let manager = bed
         .manager_through(&faults, &["--leader-elect=false"])
         .await;

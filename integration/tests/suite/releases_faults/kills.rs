@@ -112,9 +112,7 @@ async fn writes_nothing_after_restart(ns: &TestNamespace, bed: &mut Exclusive) {
 /// has its own.
 #[tokio::test]
 async fn rollouts_of_a_killed_manager_end_like_undisturbed_ones() {
-    let mut bed = Exclusive::acquire().await;
-    bed.install_releases().await;
-    let ns = bed.namespace(Scope::Namespaced).await;
+    let (mut bed, ns) = super::bed_with_releases().await;
     let app = TestApplication::new(&ns, super::APP).await;
     app.apply(app.environment("0.0.1", PODS, ALL_IN)).await;
     let limit = json!({ "spec": { "revisionHistoryLimit": 1 } });
@@ -151,9 +149,7 @@ async fn rollouts_of_a_killed_manager_end_like_undisturbed_ones() {
 /// incumbent keeps its pods.
 #[tokio::test]
 async fn aborts_of_a_killed_manager_end_like_undisturbed_ones() {
-    let mut bed = Exclusive::acquire().await;
-    bed.install_releases().await;
-    let ns = bed.namespace(Scope::Namespaced).await;
+    let (mut bed, ns) = super::bed_with_releases().await;
     let app = TestApplication::new(&ns, super::APP).await;
     app.apply(app.environment("0.0.1", PODS, ALL_IN)).await;
     app.completed(0).await;

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use baton_hack::charts::{Fault, Repository, pack_files};
 use baton_hack::paths::Dirs;
 use baton_integration::application::{ALL_IN, TestApplication, VANGUARD, condition, name, reason};
-use baton_integration::exclusive::Exclusive;
 use baton_integration::prelude::*;
 use baton_integration::program::temporary;
 
@@ -123,9 +122,7 @@ async fn a_failing_repository_delays_only_the_next_release() {
 /// an empty chart cache.
 #[tokio::test]
 async fn a_restarted_manager_renders_no_chart_again() {
-    let mut bed = Exclusive::acquire().await;
-    bed.install_releases().await;
-    let ns = bed.namespace(Scope::Namespaced).await;
+    let (mut bed, ns) = super::bed_with_releases().await;
     let app = TestApplication::new(&ns, APP).await;
     let charts = start().await;
     let folder = temporary("empty-chart-cache");

@@ -1,7 +1,6 @@
 //! Objects with fixed names, which all Releases of an application share.
 
 use baton_integration::application::{ALL_IN, TestApplication, VANGUARD};
-use baton_integration::exclusive::Exclusive;
 use baton_integration::prelude::*;
 
 use super::repository::{add, environment, start};
@@ -94,9 +93,7 @@ async fn a_config_map_with_a_fixed_name_has_the_data_of_the_newest_release() {
 /// Objects that are deleted while no manager runs leave nothing behind in any cluster.
 #[tokio::test]
 async fn objects_deleted_while_the_manager_is_down_leave_nothing_behind() {
-    let mut bed = Exclusive::acquire().await;
-    bed.install_releases().await;
-    let ns = bed.namespace(Scope::Namespaced).await;
+    let (mut bed, ns) = super::bed_with_releases().await;
     let app = TestApplication::new(&ns, APP).await;
     app.apply(app.environment("0.0.1", PODS, ALL_IN)).await;
     let first = app.completed(0).await;

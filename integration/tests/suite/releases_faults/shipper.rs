@@ -1,7 +1,6 @@
 //! Applications that Shipper has rolled out.
 
 use baton_integration::application::{ALL_IN, TestApplication, VANGUARD, condition, name};
-use baton_integration::exclusive::Exclusive;
 use baton_integration::prelude::*;
 
 use super::PODS;
@@ -11,9 +10,7 @@ use super::watched::Watched;
 /// service, and the rollout continues. The objects do not depend on the anchors any more.
 #[tokio::test]
 async fn a_hub_of_shipper_is_taken_over_in_the_middle_of_a_step() {
-    let mut bed = Exclusive::acquire().await;
-    bed.install_releases().await;
-    let ns = bed.namespace(Scope::Namespaced).await;
+    let (mut bed, ns) = super::bed_with_releases().await;
     let app = TestApplication::new(&ns, super::APP).await;
     app.apply(app.environment("0.0.1", PODS, VANGUARD)).await;
     app.at_step(0, 0).await;

@@ -1,15 +1,15 @@
 //! Deployments that are deleted, and created again under the same name.
 
 use baton_integration::application::{condition, reason};
-use baton_integration::endpoint::Endpoint;
 use baton_integration::exclusive::Exclusive;
-use baton_integration::faults::{Faults, Gate};
+use baton_integration::faults::Gate;
 use baton_integration::fleet::{APPLICATION, Fleet, settings, version};
 use baton_integration::prelude::*;
 use baton_integration::sites::{Joined, PUSH, Site};
 
 use super::waits;
 use crate::push::join_hub;
+use crate::site_rollouts::hub_behind_faults;
 
 /// Joins the hub and a push cluster as sites, with the first version.
 async fn installed(fleet: &Fleet<'_>) -> [Joined; 2] {
@@ -212,13 +212,7 @@ async fn a_recreated_deployment_adopts_revisions_whose_owner_it_observes_late() 
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
-    let hub = join_hub(&ns, &Site::get(PUSH).await).await;
-    fleet.add(&hub).await;
-    fleet.application(&version("1.0.0")).await;
-    let faults = Faults::start(&Endpoint::of_bed(bed.cluster().kubeconfig())).await;
-    let _manager = bed
-        .manager_through(&faults, &["--leader-elect=false"])
-        .await;
+    let (hub, faults, _manager) = hub_behind_faults(&mut bed, &fleet).await;
     fleet.deployment("web", json!({})).await;
     fleet.complete("web", "1.0.0", 1).await;
     let before = fleet.revisions("web", &hub).await;
@@ -248,13 +242,7 @@ async fn a_deleted_deployment_adopts_no_revisions() {
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
-    let hub = join_hub(&ns, &Site::get(PUSH).await).await;
-    fleet.add(&hub).await;
-    fleet.application(&version("1.0.0")).await;
-    let faults = Faults::start(&Endpoint::of_bed(bed.cluster().kubeconfig())).await;
-    let _manager = bed
-        .manager_through(&faults, &["--leader-elect=false"])
-        .await;
+    let (hub, faults, _manager) = hub_behind_faults(&mut bed, &fleet).await;
     fleet.deployment("web", json!({})).await;
     fleet.complete("web", "1.0.0", 1).await;
     let state = async || {

@@ -13,6 +13,8 @@ use kube::{Api, Client};
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
+use crate::delivery::observed::Observed;
+
 /// A namespace that every cluster has, and whose uid never changes.
 const SYSTEM_NAMESPACE: &str = "kube-system";
 
@@ -28,7 +30,9 @@ pub(super) enum ServerLocation {
 /// Recognizes the manager's own cluster by the uid of its system namespace, as its address may
 /// differ.
 pub(super) struct Hub {
+    observed: Arc<Observed>,
     client: Client,
+    /// The uid, if it was not read when the manager started.
     own: OnceCell<String>,
     locations: LocationCache,
 }
@@ -55,8 +59,9 @@ impl LocationCache {
 }
 
 impl Hub {
-    pub(super) fn new(client: Client) -> Self {
+    pub(super) fn new(observed: Arc<Observed>, client: Client) -> Self {
         Self {
+            observed,
             client,
             own: OnceCell::new(),
             locations: LocationCache::default(),
@@ -100,16 +105,26 @@ impl Hub {
                 ),
             )
         };
-        let own = self.own.get_or_try_init(|| uid(self.client.clone()));
-        let own = own.await.map_err(failed)?;
+        let own = self.own().await.map_err(failed)?;
         let other = uid(target.client()).await.map_err(failed)?;
-        let location = if *own == other {
+        let location = if own == other {
             ServerLocation::Hub
         } else {
             ServerLocation::Elsewhere
         };
         self.locations.insert(cluster, target, location);
         Ok(location)
+    }
+
+    /// The uid of the manager's own cluster.
+    async fn own(&self) -> Result<&str, kube::Error> {
+        match self.observed.hub() {
+            "" => {
+                let own = self.own.get_or_try_init(|| uid(self.client.clone()));
+                Ok(own.await?)
+            }
+            own => Ok(own),
+        }
     }
 }
 

@@ -35,7 +35,10 @@ use serde_json::{Value, json};
 use super::{SiteDeployments, events, observe::ObservedState};
 use crate::{
     controllers::sites::{owner_reference, versions::Version},
-    delivery::shared::{AtStep as _, Error, Refusal},
+    delivery::{
+        lost_hubs,
+        shared::{AtStep as _, Error, Refusal},
+    },
 };
 
 /// Number of sites that are worked on concurrently.
@@ -290,8 +293,8 @@ fn manifest(
         ANNOTATION_SITE: json!(entry).to_string(),
         ANNOTATION_ON_DELETION: ON_DELETION_HAND_BACK,
     });
-    if let Some(lost_hubs) = deployment.annotations().get(ANNOTATION_LOST_HUBS) {
-        annotations[ANNOTATION_LOST_HUBS] = lost_hubs.as_str().into();
+    if let Some(lost_hubs) = lost_hubs::of_deployment(deployment.annotations()) {
+        annotations[ANNOTATION_LOST_HUBS] = lost_hubs.into();
     }
     json!({
         "apiVersion": API_VERSION,

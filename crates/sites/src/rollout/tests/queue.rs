@@ -1,5 +1,7 @@
 //! Waiting revisions in sites: order, pauses, edits, history.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
 #[test]
@@ -12,10 +14,7 @@ fn queues_keep_older_versions_in_order() {
         assert_eq!(world.status().counts.queued, 1);
     }
     assert_eq!(world.condition(PROGRESSING), Some(("True", "RollingOut")));
-    world
-        .real
-        .values_mut()
-        .for_each(|real| real.is_window_closed = false);
+    world.open_windows();
     world.run();
     assert_eq!(world.versions("site-00000"), ["1", "2", "3", "4"]);
 }
@@ -33,10 +32,7 @@ fn waiting_revisions_are_withdrawn_for_another_application() {
     world.other_application("1", "1-other");
     world.settle();
     let first = world.batch(1)[0].to_owned();
-    world
-        .real
-        .values_mut()
-        .for_each(|real| real.is_window_closed = false);
+    world.open_windows();
     world.run();
     // One site got its version while the old one waited, the other one not before the first one was
     // available.
@@ -106,10 +102,7 @@ fn an_edit_reaches_all_sites_of_the_version_before_waiting_revisions() {
     assert_eq!(newest.collect::<Vec<_>>(), [("2-a", 2), ("1-b", 1)]);
     // One of the waiting revisions is replaced.
     world.version("2").unwrap().edit = "2-b".into();
-    world
-        .real
-        .values_mut()
-        .for_each(|real| real.is_window_closed = false);
+    world.open_windows();
     world.run();
     let edits: Vec<_> = world.real[&*waiting]
         .begun
@@ -121,7 +114,54 @@ fn an_edit_reaches_all_sites_of_the_version_before_waiting_revisions() {
     assert!(entry.is_edit && entry.rollout == 1 && entry.batch == 1);
 }
 
-/// Revisions that a plan withdraws in a site are given again before the actions of another site.
+/// The manager ends after any two numbers of writes, and the site does any amount of work between.
+#[test]
+fn no_cut_between_two_writes_loses_a_queued_version_or_runs_one_twice() {
+    let site = "site-00000";
+    let mut orders = BTreeSet::new();
+    for (first, work, second) in (0..9).flat_map(|first| {
+        let rest = (0..5).flat_map(|work| (0..9).map(move |second| (work, second)));
+        rest.map(move |(work, second)| (first, work, second))
+    }) {
+        let cuts = (first, work, second);
+        let mut world = settled(1, SiteStrategy::default());
+        world.close_windows();
+        for version in ["2", "3"] {
+            world.sample.request_version(version);
+            world.run();
+        }
+        world.version("1").unwrap().edit = "1-b".into();
+        world.carry_out(world.plan(), first);
+        world.collect();
+        world.open_windows();
+        (0..work).for_each(|_| world.work(site));
+        world.version("2").unwrap().edit = "2-b".into();
+        world.carry_out(world.plan(), second);
+        world.collect();
+        world.run();
+        let begun = &world.real[site].begun;
+        let rollouts: Vec<_> = begun.iter().map(|entry| entry.rollout).collect();
+        assert!(rollouts.is_sorted(), "{cuts:?}: {begun:?}");
+        let mut rollouts = rollouts;
+        rollouts.dedup();
+        assert_eq!(rollouts, [1, 2, 3], "{cuts:?}: {begun:?}");
+        let edits: Vec<_> = begun.iter().map(|entry| entry.edit.clone()).collect();
+        let distinct: BTreeSet<_> = edits.iter().collect();
+        assert_eq!(distinct.len(), edits.len(), "{cuts:?}: {edits:?}");
+        orders.insert(edits);
+    }
+    // The edits of 1 and 2 came in time, or after the site had gone on.
+    for order in [
+        &["1-a", "1-b", "2-b", "3-a"][..],
+        &["1-a", "2-a", "2-b", "3-a"],
+        &["1-a", "2-a", "3-a"],
+    ] {
+        let order: Vec<_> = order.iter().map(|edit| (*edit).to_owned()).collect();
+        assert!(orders.contains(&order), "{orders:?}");
+    }
+}
+
+/// An edit, and the revisions behind it, are given before any revision is withdrawn.
 #[test]
 fn the_actions_of_a_site_are_adjacent() {
     let mut world = settled(3, SiteStrategy::default());
@@ -144,7 +184,7 @@ fn the_actions_of_a_site_are_adjacent() {
         .flat_map(|site| {
             let give = format!("give {site}");
             let withdraw = "withdraw".to_owned();
-            [withdraw.clone(), withdraw, give.clone(), give.clone(), give]
+            [give.clone(), give.clone(), give, withdraw.clone(), withdraw]
         })
         .collect();
     assert_eq!(words, expected);
