@@ -8,7 +8,8 @@ use jiff::Timestamp;
 const MAX_NAMED: usize = 5;
 
 /// The way out if a site with revisions of a deleted deployment stays offline.
-const ABANDON: &str = "If a site does not come back, annotate its ObjectSetPhases with baton.run/abandon=true: their objects stay.";
+const ABANDON: &str = "If a site does not come back, annotate its ObjectSetPhases with baton.run/abandon=true: their \
+                       objects stay.";
 
 /// The sites that a deployment has or wants.
 #[derive(Clone, Copy, Debug)]

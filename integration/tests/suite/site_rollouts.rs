@@ -106,7 +106,8 @@ fn probed(number: &str) -> Value {
             "StatefulSet",
             "self.spec.updateStrategy.type == 'OnDelete' || (has(self.status.updatedReplicas) ? \
           self.status.updatedReplicas : 0) >= self.spec.replicas - (has(self.spec.updateStrategy.rollingUpdate) && \
-          has(self.spec.updateStrategy.rollingUpdate.partition) ? self.spec.updateStrategy.rollingUpdate.partition : 0)",
+          has(self.spec.updateStrategy.rollingUpdate.partition) ? \
+          self.spec.updateStrategy.rollingUpdate.partition : 0)",
         ),
         (
             "apps",
