@@ -73,6 +73,12 @@ pub const DELETION_KEEP: &str = "keep";
 /// Annotation on one of Baton's custom resource definitions: with the value `true`, the admission
 /// policy `baton-definitions` admits its deletion.
 pub const ANNOTATION_ALLOW_DELETION: &str = "baton.run/allow-deletion";
+/// Annotation on a custom resource definition, in its manifest or in the cluster: with the value
+/// [`ALLOW_DATA_LOSS`], it is changed even if stored objects lose data. An addition to Package
+/// Operator.
+pub const ANNOTATION_ALLOW_DATA_LOSS: &str = "baton.run/allow-data-loss";
+/// Value of [`ANNOTATION_ALLOW_DATA_LOSS`].
+pub const ALLOW_DATA_LOSS: &str = "true";
 /// Annotation on a deployment, an Application or a revision: hubs that do not exist any more, by the
 /// UIDs of their namespaces `kube-system`, and owners of such hubs, by their UIDs. Objects in other
 /// clusters are taken over from them. An addition to Package Operator.

@@ -181,6 +181,7 @@ fn request(system: &System, talk: u32, which: u8) -> String {
         Request::DryRunCreate(_) => "dry run to create",
         Request::DryRunApply(_) => "dry run to apply",
         Request::DryRunMerge(_) => "dry run to merge",
+        Request::FindAffected(_) => "find an affected object",
         Request::Create(_) => "create",
         Request::Apply(_) => "apply",
         Request::Migrate { .. } => "migrate",

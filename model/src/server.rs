@@ -15,6 +15,7 @@
 use baton_apis::constants::FIELD_MANAGER;
 use baton_engine::{
     Answer, ObjectKey, Precondition, Request,
+    definitions::Affected,
     diff::{legacy::migrated_with, owned_fields},
     object::{is_terminating, metadata, owner_references, text},
     owners,
@@ -63,6 +64,8 @@ pub fn serve(
         (Request::DryRunApply(body), live) => (Change::None, apply(key, live, body, true, next).1),
         (Request::Create(body), live) => apply(key, live, body, false, next),
         (Request::Apply(body), live) => apply(key, live, body, true, next),
+        // No kind of the model is a definition.
+        (Request::FindAffected(_), _) => (Change::None, Answer::Affected(Affected::Nothing)),
         (_, None) => (Change::None, Answer::NotFound),
         // No kind of the model has unions.
         (Request::DryRunMerge(_), Some(_)) => {

@@ -5,6 +5,7 @@
 
 pub(crate) mod cascading_deletion;
 pub(crate) mod check;
+pub(crate) mod definitions;
 pub(crate) mod external;
 pub(crate) mod forecast;
 pub(crate) mod input;

@@ -13,6 +13,7 @@ pub mod chain_names;
 pub mod condition_list;
 pub mod conditions;
 pub mod containers;
+pub mod definitions;
 pub mod delegated;
 pub mod deployment;
 pub mod diff;
@@ -42,8 +43,9 @@ mod tests;
 pub mod texts;
 pub mod workload;
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
+use definitions::{Affected, Question};
 use diff::leftovers::Leftovers;
 use serde_json::Value;
 
@@ -173,6 +175,8 @@ pub enum Request {
     /// Give the object another controller and revision number by a merge patch of its metadata. The
     /// body has all owners, and the uid and `resourceVersion` that the decision is based on.
     HandOver(Value),
+    /// Find the first stored object that a change of the definition of its kind affects.
+    FindAffected(Arc<Question>),
     /// Delete the object.
     Delete(Precondition),
     /// Delete the object after all its dependents, to create it again.
@@ -202,6 +206,8 @@ pub enum Answer {
     Created(Value),
     /// An apply of an object that was expected to be absent found one. `Create` has merged into it.
     Merged(Value),
+    /// The answer to [`Request::FindAffected`].
+    Affected(Affected),
     /// The object does not exist, or no longer exists; also the answer to a `Delete` that removed
     /// it.
     NotFound,

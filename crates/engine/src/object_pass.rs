@@ -6,12 +6,13 @@ mod references;
 mod tests;
 mod writes;
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use serde_json::Value;
 
 use crate::{
     Request,
+    definitions::{Question, is_definition},
     diff::{self, Difference, drift::Drift, leftovers::Leftovers, legacy},
     ended,
     handover::{
@@ -79,6 +80,9 @@ enum Progress {
     Leading,
     /// A dry run accepted the write that the present live state requires.
     Checked,
+    /// A dry run accepted the change of a definition, and these questions about the objects of the
+    /// kind are open. The last one is asked first.
+    InReview(Vec<Arc<Question>>),
     /// The create found an object that had appeared in between; the fields that it merged have to
     /// be taken back.
     MergedIntoStranger,
@@ -289,6 +293,9 @@ impl<'a> ObjectPass<'a> {
         match &self.progress {
             Progress::MergedIntoStranger => NextAction::Check(Request::TakeBack),
             Progress::RefusedOrTaken(_) => NextAction::Check(Request::Get),
+            Progress::InReview(questions) => questions.last().map_or(NextAction::Nothing, |it| {
+                NextAction::Check(Request::FindAffected(it.clone()))
+            }),
             Progress::Blocked(problem, text) => NextAction::Blocked(*problem, text.clone()),
             Progress::Immutable => self
                 .live()
@@ -375,9 +382,11 @@ impl<'a> ObjectPass<'a> {
                 let is_checked = is_checked || needs_no_check;
                 match self.need_to_apply(body, (live, &situation), is_checked) {
                     // The write is certain to follow. An object to be migrated is excluded, because
-                    // the server may refuse its dry run although the write is valid.
+                    // the server may refuse its dry run although the write is valid. So is a
+                    // definition: the dry run shows if objects of the kind lose data.
                     NextAction::Check(request @ Request::DryRunApply(_))
-                        if !self.needs_migration(live, &situation) =>
+                        if !self.needs_migration(live, &situation)
+                            && !is_definition(&self.desired.gvk) =>
                     {
                         NextAction::DryRun(request)
                     }
@@ -403,8 +412,10 @@ impl<'a> ObjectPass<'a> {
         }
         // Without a recorded fingerprint, for instance after a restart, the difference may be only
         // in the form in which the server stores a value; a dry run shows that. With legacy entries
-        // the fingerprint also covers unwanted fields.
-        let differs = settled.is_some() && !self.needs_migration(live, situation);
+        // the fingerprint also covers unwanted fields. A definition is checked before each change.
+        let differs = settled.is_some()
+            && !self.needs_migration(live, situation)
+            && !is_definition(&self.desired.gvk);
         let is_checked = differs || self.progress == Progress::Checked;
         self.need_to_apply(body, (live, situation), is_checked)
     }

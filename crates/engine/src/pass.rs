@@ -15,6 +15,7 @@ use baton_apis::{EndedObject, WaitingForObject, conditions::Reason};
 
 use crate::{
     Answer, Request,
+    definitions::is_definition,
     delegated::Delegation,
     handover::Siblings,
     mapping::{mapped, stopped_as_a_whole},
@@ -332,9 +333,13 @@ impl<'a> Pass<'a> {
             .filter(|(problem, ..)| *problem == worst)
         {
             self.wait_for(at, reason, &text);
-            if worst == Problem::Collision {
-                let live = self.objects[at.phase][at.object].live();
-                let version = live.map_or("", |live| metadata(live, "resourceVersion"));
+            let object = &self.objects[at.phase][at.object];
+            // A user can allow the change of a definition by an annotation on the object.
+            let is_changed = is_definition(&object.desired.gvk) && object.live().is_some();
+            if worst == Problem::Collision || is_changed {
+                let version = object
+                    .live()
+                    .map_or("", |it| metadata(it, "resourceVersion"));
                 self.blockers.push((at, version.to_owned()));
             }
             texts.push(text);

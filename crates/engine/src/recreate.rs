@@ -3,6 +3,7 @@
 //! Observable behaviour: `docs/contract/lifecycle.md`.
 
 use crate::{
+    definitions::is_definition,
     diff::wanted_fingerprint,
     object::{annotation, controlled_reference, metadata_mut},
     revision::{Desired, Phase},
@@ -29,8 +30,14 @@ const IMMUTABLE: [&str; 7] = [
 ];
 
 /// The end of the message about a refused object that is not to be recreated.
-pub(crate) const HINT: &str =
-    "; with the annotation baton.run/update=recreate, it is deleted and created again";
+pub(crate) fn hint(desired: &Desired) -> &'static str {
+    if is_definition(&desired.gvk) {
+        "; with the annotations baton.run/update=recreate and baton.run/allow-data-loss=true, it is deleted and \
+             created again, without any object of its kind"
+    } else {
+        "; with the annotation baton.run/update=recreate, it is deleted and created again"
+    }
+}
 
 /// True if a cause of a refusal is that a field is immutable; the content itself may be valid.
 pub fn is_about_immutability(cause: &str) -> bool {

@@ -353,8 +353,10 @@ impl<'a> Teardown<'a> {
             Answer::Refused(text) | Answer::Immutable(text) | Answer::Failed(text) => {
                 object.attempts.problem = Some(text);
             }
-            // No request of a teardown creates an object.
-            Answer::Created(_) | Answer::Merged(_) => object.live = Live::Unread,
+            // No request of a teardown creates an object, or asks for an affected one.
+            Answer::Created(_) | Answer::Merged(_) | Answer::Affected(_) => {
+                object.live = Live::Unread;
+            }
         }
     }
 

@@ -216,6 +216,7 @@ mod tests {
             Answer::Refused(text) => format!("refused: {text}"),
             Answer::Immutable(text) => format!("immutable: {text}"),
             Answer::Failed(text) => format!("failed: {text}"),
+            Answer::Affected(affected) => format!("{affected:?}"),
         }
     }
 

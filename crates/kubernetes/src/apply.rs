@@ -75,6 +75,9 @@ impl Target {
         key: &ObjectKey,
         request: &Request,
     ) -> Answer {
+        if let Request::FindAffected(question) = request {
+            return self.find_affected(question).await;
+        }
         let resource = match self.resolve(gvk).await {
             Ok(Some(resource)) => resource,
             Ok(None) => return Answer::KindNotServed,
@@ -251,7 +254,10 @@ impl Child<'_> {
         Ok(match request {
             // An empty apply needs the UID of the object first, and a migration the entries of all
             // managers.
-            Request::Get | Request::TakeBack | Request::Migrate { .. } => self.get(),
+            Request::Get
+            | Request::TakeBack
+            | Request::Migrate { .. }
+            | Request::FindAffected(_) => self.get(),
             Request::DryRunCreate(body) => self.apply(&encoded(body), Operation::Create, true),
             Request::Create(body) => self.apply(&encoded(body), Operation::Create, false),
             Request::DryRunApply(body) => {

@@ -27,6 +27,7 @@ pub mod pods;
 pub mod request_metrics;
 pub mod storage_classes;
 pub mod store;
+pub mod stored_objects;
 pub mod target;
 pub mod turns;
 pub mod user;

@@ -33,6 +33,7 @@ mod collisions;
 mod containers;
 mod controller_fields;
 mod crash;
+mod definitions;
 mod deletion;
 mod deployments;
 mod deployments_chaos;

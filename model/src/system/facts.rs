@@ -21,7 +21,11 @@ pub(super) fn gone() -> crate::state::Record {
 pub(super) fn is_write(request: &Request) -> bool {
     !matches!(
         request,
-        Request::Get | Request::DryRunCreate(_) | Request::DryRunApply(_) | Request::DryRunMerge(_)
+        Request::Get
+            | Request::DryRunCreate(_)
+            | Request::DryRunApply(_)
+            | Request::DryRunMerge(_)
+            | Request::FindAffected(_)
     )
 }
 

@@ -37,7 +37,7 @@ use crate::{
     cluster::lists,
     connect::{Cluster, MAX_CONCURRENT},
     diff::{
-        check, complete,
+        check, complete, definitions,
         external::External,
         forecast, input, losses,
         phase_clusters::{ClusterContext, PhaseClusters},
@@ -403,6 +403,8 @@ impl Compared<'_> {
                 let settled =
                     takeover::without_former_fields(cluster, object, live, &body, &former, answer);
                 let (answer, note) = settled.await?;
+                let loss = definitions::refusal(cluster, object, live, &answer).await?;
+                let note = loss.map(ObjectNote::LosesData).or(note);
                 (self.plain(Some(live), Some(&answer)), note)
             }
             Err(error) if forecast::is_lack_of_rights(&error) => {

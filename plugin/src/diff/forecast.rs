@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use baton_engine::{
     ObjectKey,
+    definitions::{allows_data_loss, is_definition, recreation_refusal},
     diff::leftovers::Leftovers,
     handover::{classify, former_managers},
     owners,
@@ -33,6 +34,7 @@ use http::Method;
 use serde_json::Value;
 
 use super::{
+    definitions,
     losses::{RemovalForecast, with_warning},
     phase_clusters::{PhaseClusters, PlacedChildren, read_again},
     takeover,
@@ -344,7 +346,11 @@ async fn applied_object(
     let settled =
         takeover::without_former_fields(cluster, object, live, body, &former, answer.clone());
     let (answer, note) = settled.await?;
+    if let Some(loss) = definitions::refusal(cluster, object, live, &answer).await? {
+        return Ok((Response::Refused(loss), Vec::new()));
+    }
     let mut notes = Vec::from_iter(note);
+    notes.extend(definitions::notes(object, live, &answer));
     if !siblings.controls(live) {
         notes.extend(takeover::stays(live, body, &former));
     }
@@ -379,7 +385,12 @@ async fn send(
         // A missing right of the user says nothing about the revision.
         Err(error) if is_lack_of_rights(&error) || error.is_code(409) => Err(error),
         Err(Error::Refused(status)) if is_recreated(object) && is_immutable(&status) => {
-            Ok(Response::Immutable)
+            let is_kept = is_definition(&object.gvk) && !allows_data_loss(&object.manifest);
+            Ok(if is_kept {
+                Response::Refused(recreation_refusal(&status.message))
+            } else {
+                Response::Immutable
+            })
         }
         Err(error @ (Error::Refused(_) | Error::Impossible(_))) => {
             Ok(Response::Refused(error.to_string()))

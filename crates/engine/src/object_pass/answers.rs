@@ -1,6 +1,6 @@
 //! The effect of an answer of the server on an object in a pass.
 
-use std::mem;
+use std::{mem, sync::Arc};
 
 use baton_apis::constants::FIELD_MANAGER;
 use serde_json::Value;
@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     Answer, Request,
+    definitions::{Affected, Review, allows_data_loss, is_definition, recreation_refusal, review},
     diff::{self, Difference, drift::Drift, leftovers::Leftovers, legacy},
     handover::Situation,
     keep::is_kept,
@@ -58,14 +59,15 @@ impl ObjectPass<'_> {
             (Request::DryRunMerge(patch), Answer::Refused(more) | Answer::Immutable(more)) => {
                 self.take_refusal_of_merge(patch, &more);
             }
+            (Request::FindAffected(_), Answer::Affected(affected)) => self.take_review(&affected),
             (Request::DryRunApply(_) | Request::Apply(_), Answer::Immutable(_))
-                if is_recreated(self.desired) && !self.is_kept() =>
+                if self.may_be_recreated() =>
             {
                 self.progress = Progress::Immutable;
                 self.settle_what_ran();
             }
             (request, Answer::Immutable(text)) => {
-                self.take_refusal(request, format!("{text}{}", recreate::HINT));
+                self.take_refusal(request, self.refused_change(&text));
             }
             (
                 request @ (Request::DryRunApply(body) | Request::Apply(body)),
@@ -202,6 +204,22 @@ impl ObjectPass<'_> {
         }
     }
 
+    /// True if the object may be deleted to be created again. A definition takes all objects of its
+    /// kind with it, so the manifest has to allow that.
+    fn may_be_recreated(&self) -> bool {
+        let manifest = &self.desired.manifest;
+        let loses_others = is_definition(&self.desired.gvk) && !allows_data_loss(manifest);
+        is_recreated(self.desired) && !self.is_kept() && !loses_others
+    }
+
+    /// The text for a refused change of immutable fields.
+    fn refused_change(&self, refusal: &str) -> String {
+        if is_recreated(self.desired) && is_definition(&self.desired.gvk) && !self.is_kept() {
+            return recreation_refusal(refusal);
+        }
+        format!("{refusal}{}", recreate::hint(self.desired))
+    }
+
     /// True if the object must never be deleted.
     fn is_kept(&self) -> bool {
         is_kept(self.live().into_iter().chain([&self.desired.manifest]))
@@ -232,7 +250,7 @@ impl ObjectPass<'_> {
     }
 
     fn settle_dry_run(&mut self, body: &Value, answered: &Value) {
-        self.progress = Progress::Checked;
+        self.progress = self.reviewed(answered);
         let Some(live) = self.live() else { return };
         let Some(print) = diff::live_fingerprint(live) else {
             return;
@@ -249,6 +267,33 @@ impl ObjectPass<'_> {
         let mut wanted = owner_references(body).iter();
         if is_ours && is_unchanged && wanted.all(|reference| existing.contains(reference)) {
             self.learned = Some((diff::wanted_fingerprint(&self.desired.manifest), print));
+        }
+    }
+
+    /// The progress after an accepted dry run: a definition is changed only if no stored object
+    /// loses data.
+    fn reviewed(&self, answered: &Value) -> Progress {
+        let live = self.live().filter(|_| is_definition(&self.desired.gvk));
+        match live.map(|live| review(live, answered)) {
+            None | Some(Review::Accepted) => Progress::Checked,
+            Some(Review::Refused(text)) => Progress::Blocked(Problem::Violation, text),
+            Some(Review::Ask(questions)) => {
+                Progress::InReview(questions.into_iter().map(Arc::new).rev().collect())
+            }
+        }
+    }
+
+    /// Processes the answer to the last open question.
+    fn take_review(&mut self, affected: &Affected) {
+        let Progress::InReview(questions) = &mut self.progress else {
+            return;
+        };
+        let refusal = questions.pop().and_then(|it| it.refusal(affected));
+        let is_over = questions.is_empty();
+        match refusal {
+            Some(text) => self.progress = Progress::Blocked(Problem::Violation, text),
+            None if is_over => self.progress = Progress::Checked,
+            None => {}
         }
     }
 

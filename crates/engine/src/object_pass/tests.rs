@@ -1,6 +1,7 @@
 //! Tables of the requests about one object.
 
 mod bodies;
+mod definitions;
 mod ended;
 mod fingerprints;
 mod leftovers;

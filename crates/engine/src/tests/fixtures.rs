@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Answer, Gvk, ObjectKey, Request,
+    definitions::Affected,
     diff::legacy::{migrated, needs_migration},
     handover::{Claim, Relation, Sibling, Siblings},
     object::Identity,
@@ -74,6 +75,10 @@ pub fn kinds() -> Kinds {
         ),
         (
             Gvk::new("v1", "Namespace"),
+            KindState::served(KindScope::Cluster),
+        ),
+        (
+            Gvk::new("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
             KindState::served(KindScope::Cluster),
         ),
         (
@@ -168,13 +173,14 @@ pub fn written(body: &Value, version: &str) -> Value {
 
 /// The letter of a request: `d` dry run of a create, `D` of an apply, `M` of a merge patch, `c` create, `A` apply, `m`
 /// migrate, `g` get, `r` release, `h` hand over, `x` delete, `X` delete to create again, `t` take
-/// back.
+/// back, `f` find an affected object.
 pub fn letter(request: &Request) -> char {
     match request {
         Request::Get => 'g',
         Request::DryRunCreate(_) => 'd',
         Request::DryRunApply(_) => 'D',
         Request::DryRunMerge(_) => 'M',
+        Request::FindAffected(_) => 'f',
         Request::Create(_) => 'c',
         Request::Apply(_) => 'A',
         Request::Migrate { .. } => 'm',
@@ -193,6 +199,7 @@ pub fn accept_all(_: &str, request: &Request) -> Answer {
     match request {
         Request::DryRunCreate(body) | Request::Create(body) => Answer::Created(written(body, "2")),
         Request::DryRunApply(body) | Request::Apply(body) => Answer::Object(written(body, "2")),
+        Request::FindAffected(_) => Answer::Affected(Affected::Nothing),
         Request::Get
         | Request::DryRunMerge(_)
         | Request::Migrate { .. }

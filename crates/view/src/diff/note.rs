@@ -1,6 +1,6 @@
 //! Notes on compared objects.
 
-use baton_engine::ObjectKey;
+use baton_engine::{ObjectKey, definitions};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::outcome::UnreadReason;
@@ -40,6 +40,10 @@ pub enum ObjectNote {
     AsWritten,
     /// The server would refuse the wanted content, with this message.
     Refused(String),
+    /// The revision would be refused: the change of the definition would lose data.
+    LosesData(String),
+    /// The definition changes in a way that loses no data.
+    Definition(definitions::Note),
     /// The object was not read.
     Unseen(UnreadReason),
     /// The object runs once per content: content that an older revision has run is not run again.

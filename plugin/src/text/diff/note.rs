@@ -41,6 +41,8 @@ pub(crate) fn note(note: &ObjectNote) -> String {
             "compared as it is written, for lack of the right to patch it".to_owned()
         }
         ObjectNote::Refused(why) => format!("the server would refuse that: {why}"),
+        ObjectNote::LosesData(why) => format!("a revision would be refused: {why}"),
+        ObjectNote::Definition(note) => note.to_string(),
         ObjectNote::Unseen(why) => format!("not read: {}", unseen(why)),
         ObjectNote::RunsOnce => {
             "it is not run again, because an older revision has run the same content".to_owned()

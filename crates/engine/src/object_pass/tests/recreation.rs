@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::object::{is_controller, owner_references, text};
-use crate::{pass::Outcome, recreate};
+use crate::pass::Outcome;
 
 /// A revision that has reported the object `a` or not, and whose Job `a` has run before or not.
 fn revision_that(has_reported: bool, has_run: bool) -> Revision {
@@ -100,7 +100,10 @@ fn an_immutable_object_is_recreated_where_annotated() {
         let found = match &outcome.result {
             PassResult::Passed => "passed".to_owned(),
             PassResult::Preflight(texts) => {
-                assert!(texts[0].ends_with(recreate::HINT), "{texts:?}");
+                assert!(
+                    texts[0].ends_with("it is deleted and created again"),
+                    "{texts:?}"
+                );
                 "preflight".to_owned()
             }
             PassResult::ProbeFailure { failures, .. } => {
