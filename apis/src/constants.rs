@@ -171,6 +171,15 @@ pub const ANNOTATIONS_OF_TOOLS: [&str; 7] = [
 ];
 /// Annotation on `ObjectSets`: the deployment caused the pause.
 pub const ANNOTATION_PAUSED_BY_PARENT: &str = "package-operator.run/paused-by-parent";
+/// Annotation on an Application: if true, its rollout is paused.
+pub const ANNOTATION_PAUSED: &str = "baton.run/paused";
+/// Annotation on an Application: [`GIVEN_BACK_REQUESTED`] asks the manager to stop; the manager
+/// answers with [`GIVEN_BACK`], and writes nothing for the Application from then on.
+pub const ANNOTATION_GIVEN_BACK: &str = "baton.run/given-back";
+/// The value of [`ANNOTATION_GIVEN_BACK`] that a user sets.
+pub const GIVEN_BACK_REQUESTED: &str = "requested";
+/// The value of [`ANNOTATION_GIVEN_BACK`] that the manager sets.
+pub const GIVEN_BACK: &str = "true";
 /// Annotation on managed objects in other clusters: their owners, as a JSON list.
 pub const ANNOTATION_OWNERS: &str = "package-operator.run/owners";
 /// Annotation on managed objects in other clusters: the hub of their controller, by the UID of its

@@ -22,6 +22,7 @@ pub(crate) mod managers;
 pub(crate) mod preview;
 pub(crate) mod record;
 pub(crate) mod selected;
+pub(crate) mod shipper;
 pub(crate) mod undo;
 
 use baton_engine::{Gvk, ObjectKey};

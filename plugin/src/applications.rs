@@ -3,6 +3,7 @@
 //! [`compare`] shows the differences of two Releases, [`forecast`] shows the effect of a file on an
 //! Application.
 
+pub(crate) mod chart;
 pub(crate) mod compare;
 #[cfg(test)]
 pub(crate) mod fixtures;

@@ -7,8 +7,8 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use crate::{
     args::GlobalArgs,
     commands::{
-        Exit, abort, adopt, complete, completion, diff, drift, events, history, orphans, pack,
-        pause, promote, redeploy, restart, resume, rollback, sites, status, tree, wait,
+        Exit, abort, adopt, complete, completion, diff, drift, events, give_back, history, orphans,
+        pack, pause, promote, redeploy, restart, resume, rollback, sites, status, tree, wait,
     },
     error::Error,
     output::report,
@@ -19,10 +19,10 @@ use crate::{
 /// TARGET is `od/NAME` (ObjectDeployment), `cod/NAME` (ClusterObjectDeployment), `os/NAME`
 /// (ObjectSet), `cos/NAME` (ClusterObjectSet), or a NAME alone: the ObjectDeployment with that
 /// name, else the ObjectSet, else the ClusterObjectDeployment. The commands tree, status, history,
-/// diff, rollback, promote and abort also take `app/NAME` (Application) and `rel/NAME` (Release) of
-/// Shipper; tree, status, history and diff take `sitedeploy/NAME` (SiteDeployment) and
-/// `siteapp/NAME` (SiteApplication); rollback, pause, resume, abort, redeploy and wait take
-/// `sitedeploy/NAME`.
+/// diff, rollback, promote, abort, pause, resume, wait, events and give-back also take `app/NAME`
+/// (Application) of Shipper, and most of them `rel/NAME` (Release); tree, status, history and diff
+/// take `sitedeploy/NAME` (SiteDeployment) and `siteapp/NAME` (SiteApplication); rollback, pause,
+/// resume, abort, redeploy, wait and events take `sitedeploy/NAME`.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-baton", bin_name = "kubectl baton", version)]
 pub(crate) struct Cli {
@@ -55,6 +55,7 @@ pub(crate) enum Command {
     Orphans(orphans::OrphansArgs),
     Pack(Box<pack::PackArgs>),
     Adopt(Box<adopt::AdoptArgs>),
+    GiveBack(give_back::GiveBackArgs),
     Completion(completion::CompletionArgs),
 }
 
@@ -134,6 +135,7 @@ async fn dispatch(cli: Cli) -> Result<Exit, Error> {
         Command::Orphans(args) => orphans::run(args, global).await,
         Command::Pack(args) => pack::run(args, global).await,
         Command::Adopt(args) => adopt::run(args, global).await,
+        Command::GiveBack(args) => give_back::run(args, global).await,
         Command::Completion(args) => completion::run(args, &mut Cli::command(), global),
     }
 }

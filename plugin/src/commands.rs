@@ -8,6 +8,7 @@ pub(crate) mod completion;
 pub(crate) mod diff;
 pub(crate) mod drift;
 pub(crate) mod events;
+pub(crate) mod give_back;
 pub(crate) mod history;
 pub(crate) mod orphans;
 pub(crate) mod pack;
@@ -30,6 +31,7 @@ use crate::{
     error::Error,
     output::{Output, report},
     text::rollout::failure,
+    wait::applied::AppliedEnd,
 };
 
 /// The exit codes of commands that did their work. Errors have exit code 2.
@@ -41,7 +43,7 @@ pub(crate) enum Exit {
     Negative,
     /// Code 3: the server or the manager would refuse something. As an error, [`Error::Foreseen`].
     Refused,
-    /// Code 4, for `pack --apply --wait`: other content was applied meanwhile. As an error,
+    /// Code 4, after a wait for applied content: other content was applied meanwhile. As an error,
     /// [`Error::Overtaken`].
     Superseded,
 }
@@ -49,6 +51,16 @@ pub(crate) enum Exit {
 impl Exit {
     fn of(is_fine: bool) -> Self {
         if is_fine { Self::Fine } else { Self::Negative }
+    }
+}
+
+impl From<AppliedEnd> for Exit {
+    fn from(end: AppliedEnd) -> Self {
+        match end {
+            AppliedEnd::RolledOut => Self::Fine,
+            AppliedEnd::NotRolledOut => Self::Negative,
+            AppliedEnd::Superseded => Self::Superseded,
+        }
     }
 }
 

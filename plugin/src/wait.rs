@@ -1,9 +1,11 @@
 //! Waits for a state of watched objects.
 
 pub(crate) mod application;
+pub(crate) mod applied;
 pub(crate) mod bars;
 pub(crate) mod chain;
 pub(crate) mod follower;
+pub(crate) mod release;
 
 use std::{fmt::Display, time::Duration};
 

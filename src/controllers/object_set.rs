@@ -252,7 +252,10 @@ impl ObjectSets {
         };
         let (Some(probes), None) = (probes, &refusal) else {
             let refusal = refusal.unwrap_or_else(|| Refusal::new(Reason::PreflightError, vec![]));
-            let outcome = ReconcileOutcome::Blocked;
+            let outcome = match refusal.reason {
+                Reason::WriteError => ReconcileOutcome::Failed,
+                _ => ReconcileOutcome::Blocked,
+            };
             return self
                 .refuse(record, status, revision, refusal, outcome)
                 .await;

@@ -28,14 +28,15 @@ use std::sync::Arc;
 
 use baton_apis::{
     Application, CapacityTarget, Cluster, ConditionStatus, InstallationTarget, Release,
-    ShipperCondition, TrafficTarget, conditions::Reason, kinds,
+    ShipperCondition, TrafficTarget, conditions::Reason, constants::shipper::LABEL_APP, kinds,
 };
 use baton_kubernetes::answer::is_namespace_terminating;
 use baton_kubernetes::events::EventKind;
-use baton_releases::{conditions::Conditions, event::Event};
+use baton_releases::{conditions::Conditions, event::Event, give_back::Custody};
+use baton_runtime::source::Wake;
 use baton_typed::{
     key::{Key, Kind},
-    store::Store,
+    store::{Change, Store},
     stores,
 };
 use jiff::Timestamp;
@@ -69,6 +70,36 @@ impl Default for Stores {
             all,
         }
     }
+}
+
+impl Stores {
+    /// True if an object belongs to an Application that was given back to Shipper, by its label.
+    fn is_given_back<K: Kind>(&self, object: &K) -> bool {
+        self.application_of(object)
+            .is_some_and(|application| Custody::of(&application) != Custody::Ours)
+    }
+
+    /// The Application that the label of an object names.
+    fn application_of<K: Kind>(&self, object: &K) -> Option<Arc<Application>> {
+        let metadata = object.meta();
+        let name = metadata.labels.as_ref()?.get(LABEL_APP)?;
+        let namespace = metadata.namespace.as_deref().unwrap_or_default();
+        self.applications.get(namespace, name)
+    }
+}
+
+/// Trigger: an Application that Baton stops to run, or runs again, wakes its objects.
+fn on_custody<K: Kind>(store: &Store<K>, change: &Change<Application>) -> Vec<Wake<Key>> {
+    let (Some(old), Some(new)) = (&change.old, &change.new) else {
+        return Vec::new();
+    };
+    if Custody::of(old) == Custody::of(new) {
+        return Vec::new();
+    }
+    let key = Key::of(kinds::APPLICATION.name, &**new);
+    let objects = store.labelled(&key.namespace, LABEL_APP, &key.name);
+    let keys = objects.iter().map(|it| Key::of(store.kind, &**it));
+    keys.map(Wake::now).collect()
 }
 
 /// Sets the condition `type_` to Unknown, because objects that the decision depends on cannot be

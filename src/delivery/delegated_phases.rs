@@ -79,6 +79,22 @@ impl PhaseObjects<'_> {
         }
     }
 
+    /// True if the phase object of a phase exists.
+    pub(crate) fn exists(&self, phase: &ObjectSetTemplatePhase) -> bool {
+        self.made(phase).is_some()
+    }
+
+    /// The phase object that the revision has made for a phase.
+    fn made(&self, phase: &ObjectSetTemplatePhase) -> Option<PhaseKey> {
+        let set = self.set;
+        let names = names(&set.key.name, &phase.name);
+        let mut keys = names.iter().map(|name| PhaseKey::of(&set.key, name));
+        keys.find(|key| {
+            let phase = self.phases.get(key);
+            phase.is_some_and(|phase| phase.controller.as_ref() == Some(&set.uid))
+        })
+    }
+
     /// The phase object of a phase whose slices are inlined, with its observed state; `None` for a
     /// phase without class.
     pub(crate) fn delegated(
@@ -91,17 +107,14 @@ impl PhaseObjects<'_> {
             return None;
         }
         let set = self.set;
-        let names = names(&set.key.name, &phase.name);
-        let keys = names.each_ref().map(|name| PhaseKey::of(&set.key, name));
         let cached = |key: &PhaseKey| self.phases.get(key);
-        let is_own = |key: &&PhaseKey| {
-            cached(key).is_some_and(|phase| phase.controller.as_ref() == Some(&set.uid))
+        let to_make = || {
+            let names = names(&set.key.name, &phase.name);
+            let is_free = cached(&PhaseKey::of(&set.key, &names[0])).is_none();
+            PhaseKey::of(&set.key, name_to_make(&names, is_free))
         };
         // An existing phase object is used even if the preferred name becomes free.
-        let made = keys.iter().find(is_own);
-        let is_free = cached(&keys[0]).is_none();
-        let to_make = || PhaseKey::of(&set.key, name_to_make(&names, is_free));
-        let key = &made.cloned().unwrap_or_else(to_make);
+        let key = &self.made(phase).unwrap_or_else(to_make);
         let state = cached(key).map(|phase| state(set, &phase));
         // The manifest is as large as the phase, and not needed once the object exists.
         let manifest = match state {

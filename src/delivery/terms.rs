@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use baton_apis::SiteEntry;
+use baton_apis::{ObjectSetProbe, SiteEntry};
 use baton_runtime::source::Source;
 use baton_sites::terms::OwnerTerms;
 
@@ -11,13 +11,19 @@ use baton_sites::terms::OwnerTerms;
 /// its managing owner.
 pub(crate) type FindTerms = dyn Fn(&str, &SiteEntry, Option<&str>) -> OwnerTerms + Send + Sync;
 
-/// The current terms of applications.
+/// Finds the probes in the record of a version, by namespace and site annotation; `None` if there is
+/// no such record, or it is not known.
+pub(crate) type FindProbes = dyn Fn(&str, &SiteEntry) -> Option<Vec<ObjectSetProbe>> + Send + Sync;
+
+/// The current terms of applications, and the probes of their versions.
 ///
-/// The controller of phases reads them before an upgrade begins. `find` answers from the stores,
-/// which are filled before any controller runs.
+/// The controller of phases reads the terms before an upgrade begins, that of revisions the probes
+/// before it creates phase objects. `find` and `find_probes` answer from the stores, which are
+/// filled before any controller runs.
 #[derive(Default)]
 pub(crate) struct SiteTerms {
     find: OnceLock<Box<FindTerms>>,
+    find_probes: OnceLock<Box<FindProbes>>,
     /// Changes of terms.
     pub changes: Source<SiteTermsChange>,
 }
@@ -58,6 +64,21 @@ impl SiteTerms {
     ) {
         // Only the first call has an effect.
         let _ = self.find.set(Box::new(find));
+    }
+
+    /// Sets the function that finds probes. Called once, before any controller runs; until then there
+    /// are no records.
+    pub(crate) fn find_probes_by(
+        &self,
+        find: impl Fn(&str, &SiteEntry) -> Option<Vec<ObjectSetProbe>> + Send + Sync + 'static,
+    ) {
+        // Only the first call has an effect.
+        let _ = self.find_probes.set(Box::new(find));
+    }
+
+    /// The probes of the version of a revision; `None` if its record does not exist, or is not known.
+    pub(crate) fn probes(&self, namespace: &str, entry: &SiteEntry) -> Option<Vec<ObjectSetProbe>> {
+        self.find_probes.get()?(namespace, entry)
     }
 
     /// The terms for a revision of a site with this managing owner.

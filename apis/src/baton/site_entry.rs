@@ -24,6 +24,10 @@ pub struct SiteEntry {
     /// Workloads of the earlier version that stop before the first object is written.
     #[serde(default, skip_serializing_if = "SiteStop::is_none")]
     pub stop: SiteStop,
+    /// True if the probes of the revision are those in the record of its version. Then the revision
+    /// itself has none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_probes: bool,
     /// True if the revision changes the content of a version that the site has (an edit).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_edit: bool,

@@ -117,8 +117,8 @@ impl Outcome {
 /// # Guarantees
 /// - A Release to create has a name and a generation of its own, and the newest Release is never
 ///   deleted.
-/// - While a rollout block applies, nothing is created or deleted, and the template stays unchanged
-///   except for the version of its chart.
+/// - While a rollout block applies or the Application is paused, nothing is created or deleted, and
+///   the template stays unchanged except for the version of its chart.
 /// - An abort is never concluded from a cache alone.
 /// - A Release that is being deleted counts as absent, except that its name stays taken.
 /// - If there is nothing left to do, the Application equals the observed one.
@@ -150,6 +150,15 @@ pub fn decide(observed: &Observed<'_>) -> Step {
             sync.finish(CleanUp::default(), Some(error))
         }
     }
+}
+
+/// The Release that is created next from the template of an Application with these Releases. A range
+/// of versions in the template is not resolved.
+pub fn next_release(application: &Application, releases: &[&Release]) -> Release {
+    let history = History::numbered(releases.iter().copied());
+    let newest = history.newest().map(|newest| newest.generation);
+    let generation = newest.map_or(0, |newest| newest.saturating_add(1));
+    release::next(application, &history, generation)
 }
 
 /// A sync in progress.
@@ -280,10 +289,11 @@ impl Sync<'_> {
         Ok(())
     }
 
-    /// Checks the rollout blocks.
+    /// Checks the rollout blocks and the pause.
     fn is_blocked(&mut self) -> bool {
         let overrides = self.annotation(ANNOTATION_BLOCK_OVERRIDE);
-        let verdict = Verdict::of(self.observed.blocks, overrides.unwrap_or_default());
+        let verdict = Verdict::of(self.observed.blocks, overrides.unwrap_or_default())
+            .unless_paused(Some(self.observed.application));
         self.events.extend(verdict.event());
         let problem = verdict.problem();
         match &problem {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use baton_apis::conditions::EventReason;
+use baton_apis::{Application, conditions::EventReason, constants::ANNOTATION_PAUSED};
 
 use crate::{event::Event, texts::Quoted};
 
@@ -15,6 +15,8 @@ pub enum Verdict {
     Overridden(String),
     /// Blocks apply: their names.
     Blocked(String),
+    /// The Application with this name is paused.
+    Paused(String),
     /// The annotation overrides blocks that do not exist, which counts as blocked: their names.
     Unknown(String),
 }
@@ -42,6 +44,17 @@ impl Verdict {
         }
     }
 
+    /// As this verdict, unless the Application is paused, which nothing overrides.
+    #[must_use]
+    pub fn unless_paused(self, application: Option<&Application>) -> Self {
+        match application {
+            Some(application) if is_paused(application) => {
+                Self::Paused(application.metadata.name.clone().unwrap_or_default())
+            }
+            _ => self,
+        }
+    }
+
     /// The reason that changes are forbidden; `None` if they are allowed.
     pub fn problem(&self) -> Option<String> {
         match self {
@@ -50,6 +63,9 @@ impl Verdict {
                 let blocks = Quoted(blocks);
                 Some(format!("rollout block(s) with name(s) {blocks} exist"))
             }
+            Self::Paused(name) => Some(format!(
+                "the Application is paused; `kubectl baton resume app/{name}` continues"
+            )),
             Self::Unknown(blocks) => {
                 let blocks = Quoted(blocks);
                 Some(format!("rollout block with name {blocks} does not exist"))
@@ -61,13 +77,22 @@ impl Verdict {
     /// unknown.
     pub fn event(&self) -> Option<Event> {
         match self {
-            Self::Free | Self::Unknown(_) => None,
+            Self::Free | Self::Paused(_) | Self::Unknown(_) => None,
             Self::Overridden(blocks) => {
                 Some(Event::normal(EventReason::RolloutBlockOverridden, blocks))
             }
             Self::Blocked(blocks) => Some(Event::warning(EventReason::RolloutBlocked, blocks)),
         }
     }
+}
+
+/// True if the annotation of an Application pauses its rollout: no Release is created, and none goes
+/// to another step.
+pub fn is_paused(application: &Application) -> bool {
+    let annotations = application.metadata.annotations.as_ref();
+    annotations
+        .and_then(|all| all.get(ANNOTATION_PAUSED))
+        .is_some_and(|value| value == "true")
 }
 
 /// The annotation that overrides blocks, in the form in which it is written back: sorted, without
@@ -84,6 +109,8 @@ fn listed(overrides: &str) -> BTreeSet<&str> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -122,6 +149,25 @@ mod tests {
             let found = (verdict.problem(), verdict.event());
             assert_eq!(found, expected, "{existing:?}, {overrides:?}");
         }
+    }
+
+    #[test]
+    fn a_paused_application_is_blocked_whatever_its_annotation_overrides() {
+        let application = |paused: &str| -> Application {
+            let metadata = json!({"name": "shop", "annotations": {ANNOTATION_PAUSED: paused}});
+            let template = json!({"chart": {"name": "a", "version": "1", "repoUrl": ""}});
+            serde_json::from_value(json!({
+                "apiVersion": "shipper.booking.com/v1alpha1", "kind": "Application",
+                "metadata": metadata, "spec": {"template": template},
+            }))
+            .unwrap()
+        };
+        let block = ["a/b".to_owned()];
+        let verdict = |paused| Verdict::of(&block, "a/b").unless_paused(Some(&application(paused)));
+        let text = "the Application is paused; `kubectl baton resume app/shop` continues";
+        assert_eq!(verdict("true").problem().as_deref(), Some(text));
+        assert_eq!(verdict("false").problem(), None);
+        assert_eq!(Verdict::Free.unless_paused(None), Verdict::Free);
     }
 
     #[test]

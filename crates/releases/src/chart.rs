@@ -8,6 +8,7 @@ mod balancer;
 pub mod hooks;
 mod object;
 pub mod order;
+pub mod scalable;
 mod shared;
 #[cfg(test)]
 mod tests;

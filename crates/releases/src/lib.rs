@@ -26,6 +26,7 @@ pub mod chain;
 pub mod chart;
 pub mod conditions;
 pub mod event;
+pub mod give_back;
 pub mod hash;
 pub mod resolution;
 pub mod scheduling;

@@ -298,11 +298,20 @@ async fn diff_shows_the_effect_of_a_file_on_an_application() {
         let manifest = json!({
             "apiVersion": API, "kind": "Application", "metadata": { "name": name }, "spec": spec,
         });
-        ns.plugin_with_input(&["diff", "-f", "-"], &manifest.to_string())
+        ns.plugin_with_input(&["diff", "--no-chart", "-f", "-"], &manifest.to_string())
     };
     let back = file("shop", environment("1.0.0"));
     assert_eq!((back.code, back.stderr.as_str()), (1, ""));
     assert_shows!(ns, "application_forecast", back.stdout);
+    // The repository does not exist.
+    let spec = json!({ "template": environment("1.0.0") });
+    let manifest = json!({ "apiVersion": API, "kind": "Application", "metadata": { "name": "new" }, "spec": spec });
+    let refused = ns.plugin_with_input(&["diff", "-f", "-"], &manifest.to_string());
+    let refused = refused.failed();
+    assert!(
+        refused.contains("the chart cannot be checked here") && refused.contains("--no-chart"),
+        "{refused}"
+    );
     let new = file("new", environment("1.0.0"));
     assert!(
         new.stdout
@@ -321,6 +330,7 @@ async fn diff_shows_the_effect_of_a_file_on_an_application() {
     let made = ns.plugin(&[
         "pack",
         "--application",
+        "--no-chart",
         "--chart=nginx",
         "--chart-version=1.1.0",
         "--repo=https://charts.example.com",
@@ -328,7 +338,7 @@ async fn diff_shows_the_effect_of_a_file_on_an_application() {
         "--strategy=vanguard",
         "--name=shop",
     ]);
-    let made = ns.plugin_with_input(&["diff", "-f", "-"], &made.success());
+    let made = ns.plugin_with_input(&["diff", "--no-chart", "-f", "-"], &made.success());
     assert!(made.stdout.contains("strategy: changed"), "{made:?}");
     assert!(!made.stdout.contains("refuse"), "{made:?}");
 }
@@ -476,6 +486,146 @@ async fn a_rollout_is_aborted_or_rolled_back() {
     assert!(refused.contains("is the only one"), "{refused}");
 }
 
+/// `--full` sends the new Release to the last step at once. Another template in the meantime ends the
+/// wait with an exit code of its own.
+#[tokio::test]
+async fn a_rollback_goes_to_the_last_step_unless_it_is_superseded() {
+    let ns = unmanaged::namespace().await;
+    mid_rollout(&ns).await;
+    let app = application("shop", &Value::Null);
+    let start = |args: &[&str]| {
+        let mut command = ns.plugin_command(args);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        std::thread::spawn(move || command.output().unwrap())
+    };
+    let wants = async |version: &str| {
+        ns.eventually("the template to be changed", async || {
+            ns.live(&app).await["spec"]["template"]["chart"]["version"] == version
+        })
+        .await;
+    };
+    let command = start(&["rollback", "app/shop", "--full"]);
+    wants("1.0.0").await;
+    let back = release("shop-back-0", 2, 0, &environment("1.0.0"));
+    ns.create(&back).await;
+    ns.eventually("the last step to be the target", async || {
+        ns.live(&back).await["spec"]["targetStep"] == 2
+    })
+    .await;
+    ns.merge(&back, &json!({ "status": reached(2, "full on") }))
+        .await;
+    let output = command.join().unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{stdout}");
+    let sent = "release.shipper.booking.com/shop-back-0 sent to step 2 (full on)\n";
+    assert!(
+        stdout.contains(sent) && stdout.contains("is complete"),
+        "{stdout}"
+    );
+
+    let command = start(&[
+        "rollback",
+        "app/shop",
+        "--to-revision=1",
+        "--force",
+        "--wait",
+    ]);
+    wants("1.1.0").await;
+    let template = json!({ "chart": { "version": "9.9.9" } });
+    ns.merge(&app, &json!({ "spec": { "template": template } }))
+        .await;
+    let output = command.join().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(4), "{stderr}");
+    assert!(
+        stderr.contains("error: superseded: app/shop has another template now"),
+        "{stderr}"
+    );
+}
+
+#[tokio::test]
+async fn an_application_is_paused_applied_and_listed() {
+    let ns = unmanaged::namespace().await;
+    mid_rollout(&ns).await;
+    let app = application("shop", &Value::Null);
+    let name = "application.shipper.booking.com/shop";
+    for (command, said, annotation) in [
+        ("pause", "paused", json!("true")),
+        ("pause", "already paused", json!("true")),
+        ("resume", "resumed", Value::Null),
+        ("resume", "not paused", Value::Null),
+    ] {
+        let done = ns.plugin(&[command, "app/shop"]).success();
+        assert_eq!(done, format!("{name} {said}\n"));
+        let live = ns.live(&app).await;
+        assert_eq!(
+            live["metadata"]["annotations"]["baton.run/paused"],
+            annotation
+        );
+    }
+
+    let overview = ns.plugin(&["status"]);
+    assert_eq!((overview.code, &*overview.stderr), (1, ""), "{overview:?}");
+    let line = overview
+        .stdout
+        .lines()
+        .find(|line| line.starts_with("app/shop"));
+    let words: Vec<_> = line.unwrap().split_whitespace().take(4).collect();
+    assert_eq!(words, ["app/shop", "1", "Underway", "5/6"]);
+    let json = ns.plugin(&["status", "-A", "-o", "json"]).stdout;
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let mut all = json["applications"].as_array().unwrap().iter();
+    let own = all.find(|it| it["namespace"] == ns.name()).unwrap();
+    assert_eq!(own["verdict"], "Underway");
+
+    let about = |kind: &str, of: &str, reason: &str| {
+        object("v1", "Event", &format!("{of}-{}", reason.to_lowercase()))
+            .with(
+                "/involvedObject",
+                json!({ "apiVersion": API, "kind": kind, "name": of, "namespace": ns.name() }),
+            )
+            .with("/reason", json!(reason))
+            .with("/message", json!("for the test"))
+            .with("/type", json!("Normal"))
+            .with("/lastTimestamp", json!(THEN))
+    };
+    for (kind, of, reason) in [
+        ("Application", "shop", "OfApplication"),
+        ("CapacityTarget", "shop-new-0", "OfNew"),
+        ("Release", "shop-old-0", "OfOld"),
+        ("Application", "other", "OfOther"),
+    ] {
+        ns.create(&about(kind, of, reason)).await;
+    }
+    let reasons = |target: &str| {
+        let events = ns.plugin(&["events", target]).success();
+        let reasons = ["OfApplication", "OfNew", "OfOld", "OfOther"];
+        reasons.map(|reason| events.contains(reason))
+    };
+    assert_eq!(reasons("app/shop"), [true, true, true, false]);
+    assert_eq!(reasons("rel/shop-new-0"), [false, true, false, false]);
+
+    let pack = [
+        "pack",
+        "--application",
+        "--no-chart",
+        "--chart=nginx",
+        "--repo=https://charts.example.com",
+        "--region=eu=2",
+        "--name=made",
+        "--apply",
+    ];
+    let created = ns.plugin(&pack).success();
+    assert_eq!(created, "application.shipper.booking.com/made created\n");
+    let again = ns.plugin(&[&pack[..], &["--wait", "--timeout=1s"]].concat());
+    assert_eq!(again.code, 1, "{again:?}");
+    assert!(again.stdout.contains("made unchanged"), "{again:?}");
+    assert!(
+        again.stderr.contains("the step is not achieved after 1s"),
+        "{again:?}"
+    );
+}
+
 #[tokio::test]
 async fn missing_and_forbidden_objects_are_reported() {
     let ns = unmanaged::namespace().await;
@@ -489,7 +639,13 @@ async fn missing_and_forbidden_objects_are_reported() {
         ),
         (&["rollback", "app/shop"], "applications \"shop\" not found"),
         (&["diff", "app/shop"], "applications \"shop\" not found"),
-        (&["pause", "app/shop"], "is not a kind for this command"),
+        (&["pause", "app/shop"], "applications \"shop\" not found"),
+        (
+            &["pause", "rel/shop"],
+            "only a whole Application can be paused",
+        ),
+        (&["events", "app/shop"], "applications \"shop\" not found"),
+        (&["rollback", "web", "--full"], "--full is for Applications"),
         (&["tree", "app/shop", "od/web"], "names more than one"),
         (&["tree", "app/a\u{7}"], "cannot be a name"),
     ] {

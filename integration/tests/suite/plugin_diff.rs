@@ -369,7 +369,7 @@ async fn the_preview_of_a_takeover_matches_the_takeover() {
 }
 
 /// Returns a kubeconfig with the contexts `hub` and `site`.
-fn kubeconfig(ns: &TestNamespace, site: &Site) -> TemporaryKubeconfig {
+pub(crate) fn kubeconfig(ns: &TestNamespace, site: &Site) -> TemporaryKubeconfig {
     let read = |path: &std::path::Path, name: &str| {
         let mut config = Kubeconfig::read_from(path).unwrap();
         name.clone_into(&mut config.clusters[0].name);

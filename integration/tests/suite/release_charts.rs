@@ -104,6 +104,72 @@ async fn the_chart_of_helm_create_is_rolled_out_upgraded_and_rolled_back() {
     assert_eq!(uids(&after), uids(&before));
 }
 
+/// `diff -f` and `pack --application` render the chart and refuse what the manager would refuse.
+///
+/// The repository is served by another thread than the one that waits for the plugin.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chart_is_checked_before_its_application_is_applied() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let charts = stock(&ns).await;
+    let app = TestApplication::new(&ns, "web").await;
+    let of = |values: Value| environment(&app, &charts, values, ALL_IN);
+    let diff = |values: Value| {
+        let manifest = json!({
+            "apiVersion": "shipper.booking.com/v1alpha1", "kind": "Application",
+            "metadata": { "name": "web" }, "spec": { "template": of(values) },
+        });
+        ns.plugin_with_input(&["diff", "-f", "-"], &manifest.to_string())
+    };
+    let new = diff(json!({}));
+    assert_eq!((new.code, &*new.stderr), (1, ""), "{new:?}");
+    for kind in ["Deployment.apps", "Service", "ServiceAccount"] {
+        assert!(
+            new.stdout.contains(&format!("\n{kind} {}/", ns.name())),
+            "{new:?}"
+        );
+    }
+    assert!(!new.stdout.contains("\nPod "), "{new:?}");
+    let refused = diff(json!({ "fullnameOverride": "fixed" }));
+    assert_eq!(refused.code, 3, "{refused:?}");
+    assert!(
+        refused
+            .stdout
+            .contains("should be templated with {{.Release.Name}}"),
+        "{refused:?}"
+    );
+
+    app.apply(of(json!({}))).await;
+    app.completed(0).await;
+    let same = diff(json!({}));
+    assert_eq!(same.code, 0, "{same:?}");
+    let other = diff(json!({ "image": { "tag": "other" } }));
+    assert_eq!((other.code, &*other.stderr), (1, ""), "{other:?}");
+    assert!(other.stdout.contains("Deployment.apps "), "{other:?}");
+    assert!(!other.stdout.contains("ServiceAccount "), "{other:?}");
+
+    let values = temporary(&format!("values-{}.yaml", ns.name()));
+    std::fs::write(&values, "fullnameOverride: fixed\n").unwrap();
+    let values = format!("--values={}", values.display());
+    let (repo, region) = (format!("--repo={}", charts.url()), "--region=eu");
+    let pack = ["pack", "--application", "--chart=stock", &repo, region];
+    let packed = ns.plugin(&pack).success();
+    assert!(packed.contains("kind: Application"), "{packed}");
+    let refused = ns.plugin(&[&pack[..], &[&values]].concat());
+    assert_eq!((refused.code, &*refused.stdout), (3, ""), "{refused:?}");
+    assert!(refused.stderr.contains("{{.Release.Name}}"), "{refused:?}");
+    let output = ns
+        .plugin_command(&pack)
+        .env("HELM_BIN", "/nowhere/helm")
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(
+        stderr.contains("helm not found: /nowhere/helm does not exist"),
+        "{stderr}"
+    );
+}
+
 /// The autoscaler of the chart is the authority over the number of pods. The next Release starts
 /// with the present number, scaled by the step.
 #[tokio::test]

@@ -53,6 +53,36 @@ async fn a_release_replaces_another_step_by_step_in_two_clusters() {
     );
 }
 
+/// A paused Application makes no Release, and a Release of it takes no step; pods and traffic stay.
+#[tokio::test]
+async fn a_paused_application_keeps_its_step() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let app = TestApplication::new(&ns, "web").await;
+    app.apply(app.environment("0.0.1", 4, ALL_IN)).await;
+    let first = app.completed(0).await;
+    app.apply(app.environment("0.0.2", 4, VANGUARD)).await;
+    let second = app.at_step(1, 0).await;
+    ns.plugin(&["pause", "app/web"]).done();
+    app.promote(1, 1).await;
+    let paused = "the Application is paused; `kubectl baton resume app/web` continues";
+    app.becomes(1, "blocked", |release| {
+        reason(release, "Blocked") == ["RolloutsBlocked", paused]
+    })
+    .await;
+    app.apply(app.environment("0.0.2", 6, VANGUARD)).await;
+    ns.object_becomes(&app.entry(), "blocked", |application| {
+        reason(application, "Blocked") == ["RolloutsBlocked", paused]
+    })
+    .await;
+    assert_eq!(app.releases().await.len(), 2);
+    app.has_pods(&first, 4).await;
+    app.has_pods(&second, 1).await;
+    let status = ns.plugin(&["status", "app/web"]);
+    assert!(status.stdout.contains("is paused"), "{status:?}");
+    ns.plugin(&["resume", "app/web"]).done();
+    app.at_step(2, 0).await;
+}
+
 /// The objects of the aborted Release are handed back, with the content of the previous Release.
 #[tokio::test]
 async fn an_abort_in_the_middle_of_a_step_hands_all_objects_back() {

@@ -158,7 +158,7 @@ async fn the_revision_of_a_site_is_small() {
     let revisions = fleet.revisions("web", &hub).await;
     let newest = revisions.last().unwrap();
     let size = newest.to_string().len();
-    assert!(size < 6000, "{size} bytes: {newest:#}");
+    assert!(size < 4000, "{size} bytes: {newest:#}");
 }
 
 /// Covers the first installation, a new version and an edit. A manager that restarts has nothing to

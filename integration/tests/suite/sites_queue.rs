@@ -153,6 +153,53 @@ async fn versions_are_delivered_one_after_the_other() {
     assert_eq!(fully_delivered(&ns, &joined).await, [1, 2, 4]);
 }
 
+/// A revision names the version whose record has its probes. Without the record it has no phase
+/// objects, which would be available without probes.
+#[tokio::test]
+async fn the_probes_of_a_revision_are_those_of_its_version() {
+    let ns = namespace().await;
+    let joined = Site::get(PUSH).await.join(&ns).create().await;
+    joined.becomes("Connected", "True").await;
+    let fleet = Fleet::new(&ns);
+    let records = async || fleet.records("baton.run/site-application").await;
+    ns.eventually("the record of the version", async || {
+        !records().await.is_empty()
+    })
+    .await;
+    let data = &records().await[0]["data"];
+    let class = joined.class();
+    let entry = |edit: &Value| json!({ "version": "1.0.0", "edit": edit, "hasProbes": true });
+    for (number, edit) in [(1, &data["edit"]), (2, &json!("unknown"))] {
+        revision(&ns, &joined, number, &entry(edit))
+            .delegated("a", &class, [settings().data("k", "1")])
+            .delegated("b", &class, [configmap(&format!("own-{number}"))])
+            .create()
+            .await;
+    }
+    // The values that the probe compares are missing.
+    ns.reaches("v1", &[FAILING, STARTED]).await;
+    let phase = ns
+        .live(&object(
+            "package-operator.run/v1alpha1",
+            "ObjectSetPhase",
+            "v1-a",
+        ))
+        .await;
+    assert_eq!(
+        phase["spec"]["availabilityProbes"],
+        data["availabilityProbes"]
+    );
+    let text = "The probes are not known: SiteApplication \"shop\" has no ControllerRevision of version 1.0.0";
+    let wanted = [
+        Because("Available", "False", "WriteError"),
+        Says("Available", text),
+    ];
+    ns.reaches("v2", &wanted).await;
+    let phase = object("package-operator.run/v1alpha1", "ObjectSetPhase", "v2-a");
+    let phase = ns.reference(&phase);
+    assert!(ns.cluster().get(&phase).await.is_none());
+}
+
 /// The first version needs no window. A later one waits for it, and continues if it closes during
 /// the upgrade.
 #[tokio::test]

@@ -7,7 +7,7 @@
 //! interruption the command can be run again: the deployment is paused then, or owns nothing.
 
 mod fields;
-mod pausing;
+pub(super) mod pausing;
 mod slices;
 
 use std::{collections::BTreeSet, time::Duration};

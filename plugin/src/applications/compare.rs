@@ -33,7 +33,7 @@ pub(super) async fn rendered(cluster: &Cluster, releases: &[&Release]) -> Render
 pub(crate) async fn releases(cluster: &Cluster, from: &Release, to: &Release) -> Vec<Section> {
     let mut sections = environment(Some(&from.spec.environment), &to.spec.environment);
     let rendered = rendered(cluster, &[from, to]).await;
-    sections.extend(manifests(from, to, &rendered));
+    sections.extend(manifests(Some(from), to, &rendered));
     sections
 }
 
@@ -116,7 +116,7 @@ mod tests {
         ];
         let rendered = Ok(of_slices(&[from, to], slices));
         let mut sections = environment(Some(&from.spec.environment), &to.spec.environment);
-        sections.extend(manifests(from, to, &rendered));
+        sections.extend(manifests(Some(from), to, &rendered));
         let labels = Labels::new("shop-old-0", "shop-new-0");
         let text = render(&sections, &labels, Output::plain());
         assert!(!text.contains("hunter"), "{text}");
@@ -130,7 +130,7 @@ mod tests {
         let to = observed.release("shop-new-0").unwrap();
         let slices = vec![slice("shop-old-0-0", "u-old", &[secret("a")])];
         let rendered = Ok(of_slices(&[from, to], slices));
-        let sections = manifests(from, to, &rendered);
+        let sections = manifests(Some(from), to, &rendered);
         assert_eq!(sections.len(), 1);
         assert_eq!(
             fate(&sections[0].outcome),

@@ -1,28 +1,41 @@
 //! The effect of a file on an Application.
 
-use baton_apis::{Application, kinds};
+use std::collections::BTreeMap;
+
+use baton_apis::{Application, ApplicationSpec, Release, kinds};
 use baton_view::{
     applications::{
         compare::{environment, manifests},
         forecast::Change,
+        observed::Observed,
         target::AppTarget,
     },
-    diff::{Section, Topic},
+    diff::{
+        Section, Topic,
+        note::{ObjectNote, ReleaseNote},
+        outcome::DiffOutcome,
+    },
     object::text_at,
 };
 use serde_json::Value;
 
-use super::compare::rendered;
+use super::{chart, compare::rendered};
 use crate::{
     connect::Cluster, diff::check::check_apply, error::Error, subject::check_name,
     wait::application::read,
 };
 
-/// The effect of applying an Application from a file.
+/// The effect of applying an Application from a file. If it creates a Release, its chart is rendered
+/// and checked, unless `with_chart` is false.
 ///
 /// # Errors
-/// If the file contains no valid Application, or the live Application cannot be read.
-pub(crate) async fn forecast(cluster: &Cluster, object: &Value) -> Result<Vec<Section>, Error> {
+/// If the file contains no valid Application, the live Application cannot be read, or the chart
+/// cannot be rendered here.
+pub(crate) async fn forecast(
+    cluster: &Cluster,
+    object: &Value,
+    with_chart: bool,
+) -> Result<Vec<Section>, Error> {
     let name = text_at(object, "/metadata/name");
     if name.is_empty() {
         return Err(Error::Usage("an application has no name".to_owned()));
@@ -37,9 +50,17 @@ pub(crate) async fn forecast(cluster: &Cluster, object: &Value) -> Result<Vec<Se
         Err(Error::NotFound(_)) => None,
         Err(error) => return Err(error),
     };
-    let change = Change::of(observed.as_ref(), &wanted);
+    let mut change = Change::of(observed.as_ref(), &wanted);
+    let is_rendered = with_chart && change.is_to_be_rendered();
+    if is_rendered {
+        change
+            .notes
+            .retain(|note| *note != ObjectNote::Release(ReleaseNote::NotRendered));
+    }
     let topic = Topic::Application(&kinds::APPLICATION, namespace.to_owned(), name.to_owned());
-    let first = Section::new(topic).fate(change.fate()).notes(change.notes);
+    let first = Section::new(topic)
+        .fate(change.fate())
+        .notes(std::mem::take(&mut change.notes));
     let path = kinds::APPLICATION.path_of(Some(&cluster.namespace), name);
     let first = check_apply(&cluster, object, &path, first).await?;
     let mut sections = vec![first];
@@ -48,15 +69,62 @@ pub(crate) async fn forecast(cluster: &Cluster, object: &Value) -> Result<Vec<Se
         && let (Some(from), Some(to)) = (observed.release(from), observed.release(to))
     {
         let rendered = rendered(&cluster, &[from, to]).await;
-        sections.extend(manifests(from, to, &rendered));
+        sections.extend(manifests(Some(from), to, &rendered));
+    }
+    // An Application that the server refuses has no Release.
+    if is_rendered && !sections[0].is_refused() {
+        let release = Application {
+            spec: ApplicationSpec {
+                template: change.after.clone(),
+                ..wanted.spec.clone()
+            },
+            ..wanted.clone()
+        };
+        sections.extend(next_manifests(&cluster, observed.as_ref(), &release).await?);
     }
     Ok(sections)
 }
 
+/// The differences of the manifests of the next Release from those of the newest one, or the reason
+/// that the manager refuses the chart.
+async fn next_manifests(
+    cluster: &Cluster,
+    observed: Option<&Observed>,
+    wanted: &Application,
+) -> Result<Vec<Section>, Error> {
+    let releases: Vec<&Release> = observed.map_or_else(Vec::new, |observed| {
+        observed
+            .releases()
+            .into_iter()
+            .map(|(_, release)| release)
+            .collect()
+    });
+    let next = chart::render(Some(cluster), wanted, &releases, &cluster.namespace).await?;
+    let objects = match next.objects {
+        Ok(objects) => objects,
+        Err(cause) => {
+            return Ok(vec![
+                Section::new(Topic::Manifests).fate(DiffOutcome::Refused(cause)),
+            ]);
+        }
+    };
+    let newest = observed.and_then(|observed| {
+        let newest = observed.known_history().newest()?.name().to_owned();
+        observed.release(&newest)
+    });
+    let mut known = match newest {
+        Some(newest) => rendered(cluster, &[newest]).await,
+        None => Ok(BTreeMap::new()),
+    };
+    if let Ok(known) = &mut known {
+        let name = next.release.metadata.name.clone();
+        known.insert(name.unwrap_or_default(), objects);
+    }
+    Ok(manifests(newest, &next.release, &known))
+}
+
 #[cfg(test)]
 mod tests {
-    use baton_view::{applications::observed::Observed, diff::outcome::DiffOutcome};
-
     use super::*;
     use crate::{
         applications::fixtures::{mid_rollout, observed},

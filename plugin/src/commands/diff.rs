@@ -79,7 +79,9 @@ kubectl baton diff [OPTIONS] TARGET [--from NUMBER] [--to NUMBER]
 /// refused.
 ///
 /// For an Application of Shipper (app/NAME), the newest Release is compared with the one that it
-/// replaces: chart, values, strategy, and rendered manifests.
+/// replaces: chart, values, strategy, and rendered manifests. With -f, the chart of an Application is
+/// rendered by helm, which has to be installed, and checked as by the manager; its manifests are
+/// compared with those of the newest Release. --no-chart leaves that out.
 ///
 /// For a deployment to sites (sitedeploy/NAME), its present version is compared with its previous
 /// one; for its application (siteapp/NAME), the newest version with the one before.
@@ -134,6 +136,10 @@ pub(crate) struct DiffArgs {
     /// Name of the deployment that plain manifests are packed into, as for `kubectl baton pack`
     #[arg(long, value_name = "NAME", conflicts_with_all = ["words", "live", "to", "from"])]
     name: Option<String>,
+
+    /// Do not render and check the chart of an Application in a file
+    #[arg(long)]
+    no_chart: bool,
 
     /// Format for programs, instead of text
     #[arg(long, short, value_name = "FORMAT")]
@@ -205,7 +211,8 @@ async fn with_file(given: Input, args: &DiffArgs, global: &GlobalArgs) -> Result
     }
     for mut application in given.applications {
         input::set_default_namespace(&mut application, cluster, global)?;
-        sections.extend(applications::forecast::forecast(cluster, &application).await?);
+        sections
+            .extend(applications::forecast::forecast(cluster, &application, !args.no_chart).await?);
     }
     for mut application in given.site_applications {
         input::set_default_namespace(&mut application, cluster, global)?;

@@ -4,10 +4,20 @@ mod render;
 
 use std::{cell::RefCell, collections::BTreeMap};
 
+use baton_apis::{
+    constants::{
+        LABEL_SITE_DEPLOYMENT,
+        shipper::{LABEL_APP, LABEL_RELEASE},
+    },
+    kinds::{self, Kind},
+};
+use baton_engine::names::is_label_value;
 use baton_view::{
-    lists::{List, Lists, MissingObject, NoAnswer, Question, join_all},
+    applications::{question::OneApplication, target::AppTarget},
+    lists::{List, ListRequest, Lists, MissingObject, NoAnswer, Question, join_all},
     object::text_at,
-    selection::Selection,
+    selection::{Selected, Selection},
+    sites::target::SiteTarget,
 };
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
@@ -26,7 +36,8 @@ use crate::{
         report,
     },
     selection::SelectionArgs,
-    wait::follower::Follower,
+    subject::{Subject, SubjectKind},
+    wait::{application::question, follower::Follower},
 };
 use render::{Event, Stream};
 
@@ -34,6 +45,10 @@ use render::{Event, Stream};
 ///
 /// Without TARGET, shows those about everything in the namespace. Events are sorted by the time of
 /// their last occurrence.
+///
+/// For an Application of Shipper (app/NAME) or one of its Releases (rel/NAME), the events about it,
+/// its Releases, their targets, revisions and objects. For a deployment to sites (sitedeploy/NAME),
+/// those about it, its revisions and their objects.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct EventsArgs {
     #[command(flatten)]
@@ -56,10 +71,30 @@ pub(crate) struct EventsArgs {
 
 /// Shows the events once, or continues with new ones.
 pub(crate) async fn run(args: &EventsArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    let (cluster, selection) = args.selection.connect(global).await?;
+    let allowed = [
+        SubjectKind::Chain,
+        SubjectKind::Application,
+        SubjectKind::SiteDeployment,
+    ];
+    let (cluster, scope) = match args.selection.one(&allowed)? {
+        Some(Subject::Application(target)) => {
+            let cluster = global.connect().await?;
+            let scope = Scope::Application(question(&cluster, &target));
+            (cluster, scope)
+        }
+        Some(Subject::SiteDeployment(target)) => {
+            let cluster = global.connect().await?;
+            let namespace = cluster.namespace.clone();
+            (cluster, Scope::SiteDeployment { target, namespace })
+        }
+        _ => {
+            let (cluster, selection) = args.selection.connect(global).await?;
+            (cluster, Scope::Chains(selection))
+        }
+    };
     let output = global.output();
     let question = EventsOf {
-        selection,
+        scope,
         about: RefCell::default(),
     };
     if args.watch {
@@ -83,9 +118,90 @@ pub(crate) async fn run(args: &EventsArgs, global: &GlobalArgs) -> Result<Exit, 
     Ok(Exit::Fine)
 }
 
-/// The events about chains.
+/// The subject of the events.
+enum Scope {
+    Chains(Selection),
+    Application(OneApplication),
+    SiteDeployment {
+        target: SiteTarget,
+        namespace: String,
+    },
+}
+
+impl Scope {
+    /// The chains of the subject. Adds all other objects of it to `about`.
+    fn chains(&self, lists: &Lists, about: &mut Subjects) -> Result<Selected, NoAnswer> {
+        match self {
+            Self::Chains(selection) => selection.answer(lists),
+            Self::Application(question) => of_application(question, lists, about),
+            Self::SiteDeployment { target, namespace } => {
+                let SiteTarget { kind, name } = target;
+                let request = ListRequest::named(kind.path(Some(namespace)), name);
+                if lists.required(&request)?.first().is_none() {
+                    return Err(NoAnswer::Missing(MissingObject::Object {
+                        plurals: vec![kind.plural],
+                        name: name.clone(),
+                        namespace: Some(namespace.clone()),
+                    }));
+                }
+                about.insert(kind.group, kind.name, Some(namespace), name);
+                labelled(LABEL_SITE_DEPLOYMENT, name, namespace).answer(lists)
+            }
+        }
+    }
+
+    fn is_wide(&self) -> bool {
+        matches!(self, Self::Chains(selection) if selection.all_namespaces)
+    }
+}
+
+/// The revisions of an Application, or of a Release of it.
+fn of_application(
+    question: &OneApplication,
+    lists: &Lists,
+    about: &mut Subjects,
+) -> Result<Selected, NoAnswer> {
+    const OF_RELEASES: [&Kind; 4] = [
+        &kinds::RELEASE,
+        &kinds::INSTALLATION_TARGET,
+        &kinds::CAPACITY_TARGET,
+        &kinds::TRAFFIC_TARGET,
+    ];
+    let observed = question.answer(lists)?;
+    let AppTarget { kind, name } = &question.target;
+    let namespace = Some(observed.namespace.as_str());
+    about.insert(kind.group, kind.name, namespace, name);
+    for (_, release) in observed.releases() {
+        let own = release.metadata.name.as_deref().unwrap_or_default();
+        if observed.named.as_deref().is_none_or(|named| named == own) {
+            for kind in OF_RELEASES {
+                about.insert(kind.group, kind.name, namespace, own);
+            }
+        }
+    }
+    let label = if question.target.is_release() {
+        LABEL_RELEASE
+    } else {
+        LABEL_APP
+    };
+    if !is_label_value(name) {
+        return Ok(Selected::default());
+    }
+    labelled(label, name, &observed.namespace).answer(lists)
+}
+
+/// The revisions with a label.
+fn labelled(label: &str, value: &str, namespace: &str) -> Selection {
+    Selection {
+        labels: Some(format!("{label}={value}")),
+        namespace: namespace.to_owned(),
+        ..Selection::default()
+    }
+}
+
+/// The events about a subject.
 struct EventsOf {
-    selection: Selection,
+    scope: Scope,
     /// The objects that events were requested for.
     about: RefCell<Subjects>,
 }
@@ -101,15 +217,15 @@ impl Question for EventsOf {
     type Answer = EventList;
 
     fn answer(&self, lists: &Lists) -> Result<EventList, NoAnswer> {
-        let selected = self.selection.answer(lists)?;
         let mut about = self.about.borrow_mut();
+        let selected = self.scope.chains(lists, &mut about)?;
         about.add(lists, &selected.chains)?;
         let sources = about.sources();
         let events = join_all(sources.iter().map(|source| lists.required(source)))?;
         let events = events.into_iter().flat_map(List::objects);
         Ok(EventList {
             events: events.filter(|event| about.has(event)).cloned().collect(),
-            is_wide: self.selection.all_namespaces || about.is_wide(),
+            is_wide: self.scope.is_wide() || about.is_wide(),
             missing: selected.missing,
         })
     }

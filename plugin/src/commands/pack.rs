@@ -21,7 +21,9 @@ use crate::{
     error::Error,
     output::{Output, format::DocumentFormat, report},
     pack::{
-        self, Options, PackagedKind, emit,
+        self, Options, PackagedKind,
+        build::Package,
+        emit,
         input::{self, Input},
         manifest::Collected,
         probes::{self, GroupKind, ProbeFlag},
@@ -125,7 +127,9 @@ Annotations, which are removed from the packed objects:
 ///
 /// With --site the result is a SiteApplication, whose versions a SiteDeployment rolls out to sites.
 ///
-/// With --application the result is an Application of Shipper, from a chart in a repository.
+/// With --application the result is an Application of Shipper, from a chart in a repository. helm,
+/// which has to be installed, renders the chart, which is checked as by the manager. With
+/// --wait, the command waits until the first step of its newest Release is achieved.
 ///
 /// The same input gives the same output, and a small change of the input gives a small change of
 /// the output. Status and other fields that a server adds to objects are left out, so that the
@@ -284,8 +288,22 @@ pub(crate) async fn run(args: &PackArgs, global: &GlobalArgs) -> Result<Exit, Er
     if args.application.application {
         let (name, limit) = (args.result.name.as_deref(), args.result.history_limit);
         let made = args.application.make(name, limit, global).await?;
-        print(&[made], args.output.output, global.output())?;
-        return Ok(Exit::Fine);
+        if !args.output.apply {
+            args.application.check(&made, None, global).await?;
+            print(&[made], args.output.output, global.output())?;
+            return Ok(Exit::Fine);
+        }
+        let cluster = global.connect().await?;
+        args.application
+            .check(&made, Some(&cluster), global)
+            .await?;
+        let package = Package::of(made);
+        args.output.check(&cluster, &package).await?;
+        let applied = args.output.apply(&cluster, &package, global).await?;
+        return args
+            .wait
+            .end_of_application(&cluster, &applied, global)
+            .await;
     }
     let inputs = args.input.inputs();
     let sources = input::read_aside(inputs.clone(), args.input.recursive).await;

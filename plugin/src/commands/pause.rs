@@ -5,6 +5,7 @@ use std::ops::AsyncFn;
 use baton_apis::SiteDeployment;
 use baton_kubernetes::wire::MediaType;
 use baton_view::{
+    applications::{self, target::AppTarget},
     chain::target::Target,
     sites::{steer, target::SiteTarget},
 };
@@ -19,14 +20,16 @@ use crate::{
     pausing::{Action, switched},
     sites::read::read,
     subject::{Subject, SubjectKind},
-    text::fleet::steer::refused,
+    text::{application::refusal, fleet::steer::refused},
+    wait::application,
 };
 
 /// Pause deployments or revisions: nothing is written or deleted until they are resumed
 ///
 /// A paused deployment makes no revision and pauses those that it has; its template at that time is
 /// rolled out when it is resumed. While a deployment to sites (sitedeploy/NAME) is paused, no
-/// further site gets a version; sites that have a revision continue with it.
+/// further site gets a version; sites that have a revision continue with it. While an Application
+/// (app/NAME) is paused, it makes no Release, and its Releases keep their pods and their traffic.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PauseArgs {
     /// Deployments or revisions to pause
@@ -37,7 +40,8 @@ pub(crate) struct PauseArgs {
 /// The arguments of commands that pause or resume.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TargetsArg {
-    /// Deployments or revisions: od/NAME, cod/NAME, os/NAME, cos/NAME, or NAME; or sitedeploy/NAME
+    /// Deployments or revisions: od/NAME, cod/NAME, os/NAME, cos/NAME, or NAME; or sitedeploy/NAME or
+    /// app/NAME
     #[arg(value_name = "TARGET", required = true)]
     words: Vec<String>,
 
@@ -55,11 +59,18 @@ pub(crate) async fn switch(
     global: &GlobalArgs,
     action: Action,
 ) -> Result<Exit, Error> {
-    let allowed = [SubjectKind::Chain, SubjectKind::SiteDeployment];
+    let allowed = [
+        SubjectKind::Chain,
+        SubjectKind::SiteDeployment,
+        SubjectKind::Application,
+    ];
     let subjects = Subject::parse_all(&args.words, &allowed)?;
     for_each_target(&subjects, global, async |cluster, subject| match subject {
         Subject::SiteDeployment(target) => {
             switch_sites(cluster, target, action, args.dry_run).await
+        }
+        Subject::Application(target) => {
+            switch_application(cluster, target, action, args.dry_run).await
         }
         subject => {
             let target = subject.clone().chain()?;
@@ -103,6 +114,31 @@ async fn switch_sites(
     };
     let write = Write::new(MediaType::MergePatch, dry_run);
     let url = target.path(&cluster.namespace);
+    cluster.write(&url, write, &patch).await?;
+    Ok(format!("{name} {done}{}", note(dry_run)))
+}
+
+/// Pauses or resumes the rollout of an Application.
+async fn switch_application(
+    cluster: &Cluster,
+    target: &AppTarget,
+    action: Action,
+    dry_run: bool,
+) -> Result<String, Error> {
+    if target.is_release() {
+        let text = format!("{target}: only a whole Application can be paused or resumed");
+        return Err(Error::Usage(text));
+    }
+    let (done, already) = action.words();
+    let name = format!("application.shipper.booking.com/{}", target.name);
+    let observed = application::read(cluster, target).await?;
+    let patch = applications::steer::pause(&observed, action == Action::Pause)
+        .map_err(|refusal| refusal::refused(&observed, &refusal))?;
+    let Some(patch) = patch else {
+        return Ok(format!("{name} {already}"));
+    };
+    let write = Write::new(MediaType::MergePatch, dry_run);
+    let url = target.kind.path_of(Some(&cluster.namespace), &target.name);
     cluster.write(&url, write, &patch).await?;
     Ok(format!("{name} {done}{}", note(dry_run)))
 }

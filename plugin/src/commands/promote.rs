@@ -10,14 +10,17 @@ use baton_view::applications::{
 };
 use clap::Args;
 
-use super::{Exit, pause::note, rollback::application::report_end};
+use super::{Exit, pause::note};
 use crate::{
     args::{GlobalArgs, timeout},
     connect::Write,
     error::Error,
     subject::{Subject, SubjectKind},
     text::application::refusal::refused,
-    wait::application::{read, watch_until},
+    wait::{
+        application::{read, watch_until},
+        release::report_end,
+    },
 };
 
 /// Continue the rollout of an Application: go to the next step, or to another one
@@ -110,5 +113,5 @@ pub(crate) async fn run(args: &PromoteArgs, global: &GlobalArgs) -> Result<Exit,
         (!is_outdated).then(|| step_outcome(observed)).flatten()
     })
     .await?;
-    report_end(&observed, arrived, args.timeout, global)
+    Ok(report_end(&observed, arrived, args.timeout, output)?.into())
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{args::GlobalArgs, error::Error, pausing::Action};
 
-/// Resume deployments, revisions or deployments to sites that are paused
+/// Resume deployments, revisions, deployments to sites or Applications that are paused
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ResumeArgs {
     /// Deployments or revisions to resume

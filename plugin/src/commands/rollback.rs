@@ -19,7 +19,7 @@ use baton_view::{
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{Exit, conclude, pause::note};
+use super::{Exit, pause::note};
 use crate::{
     args::{GlobalArgs, timeout},
     cluster::lists,
@@ -32,8 +32,8 @@ use crate::{
         write::{ROLLBACK, cause, roll_deployment, template, without_cause},
     },
     subject::{Subject, SubjectKind, TargetArg, object_name},
-    text::rollout::{message, title},
-    wait::chain::follow_unless_refused,
+    text::rollout::title,
+    wait::{applied::AppliedWait, chain::follow_unless_refused},
 };
 
 /// The number of attempts for a deployment whose status changes in the meantime.
@@ -42,14 +42,15 @@ const ROUNDS: usize = 5;
 /// Roll back: make the content of an earlier revision the next revision
 ///
 /// The default is the newest revision before the current one that has succeeded and has another
-/// content. Waits until the new revision is rolled out; the exit code is 1 if it is not. Warns
-/// first about everything that is deleted along with objects that the new revision will delete;
-/// --dry-run only shows that. If the server or the manager would refuse an object, nothing is
-/// written, and the exit code is 3, unless --force is given.
+/// content. Waits until the new revision is rolled out, with the exit codes of `pack --apply --wait`: 1
+/// if it is not rolled out, and 4 if another template was applied meanwhile. Warns first about
+/// everything that is deleted along with objects that the new revision will delete; --dry-run only
+/// shows that. If the server or the manager would refuse an object, nothing is written, and the exit
+/// code is 3, unless --force is given.
 ///
 /// For an Application of Shipper (app/NAME), the environment of an earlier Release becomes the
 /// template, with chart and values, in all clusters; rel/NAME names the Release. Waits for the
-/// first step of the new Release.
+/// first step of the new Release, or with --full for the last one.
 ///
 /// For a deployment to sites (sitedeploy/NAME), an older version goes to the sites in waves, as any
 /// other. The default is the version that was rolled out before. Waits until all sites that can be
@@ -82,8 +83,23 @@ pub(crate) struct RollbackArgs {
     #[arg(long)]
     dry_run: bool,
 
+    #[command(flatten)]
+    waiting: WaitingArgs,
+}
+
+/// The end that the command waits for.
+#[derive(Clone, Debug, Args)]
+struct WaitingArgs {
+    /// For an Application: go to the last step of the new Release at once, and wait for it
+    #[arg(long, conflicts_with_all = ["no_wait", "to_version"])]
+    full: bool,
+
+    /// Wait until the new revision is rolled out, which is the default
+    #[arg(long, conflicts_with = "dry_run")]
+    wait: bool,
+
     /// Do not wait until the new revision is rolled out
-    #[arg(long, conflicts_with = "timeout")]
+    #[arg(long, conflicts_with_all = ["timeout", "wait"])]
     no_wait: bool,
 
     /// Longest time to wait, such as 90s or 1h30m; 0 for no limit
@@ -98,6 +114,10 @@ pub(crate) async fn run(args: &RollbackArgs, global: &GlobalArgs) -> Result<Exit
         SubjectKind::SiteDeployment,
     ];
     let subject = Subject::parse(&args.target.words, &allowed)?;
+    if args.waiting.full && subject.kind() != SubjectKind::Application {
+        let text = "--full is for Applications, whose Releases have steps";
+        return Err(Error::Usage(text.to_owned()));
+    }
     if let Subject::SiteDeployment(target) = &subject {
         return site::run(target, args, global).await;
     }
@@ -113,12 +133,18 @@ pub(crate) async fn run(args: &RollbackArgs, global: &GlobalArgs) -> Result<Exit
     let Some(follow) = done
         .follow
         .as_ref()
-        .filter(|_| !args.no_wait && !args.dry_run)
+        .filter(|_| !args.waiting.no_wait && !args.dry_run)
     else {
         return Ok(Exit::Fine);
     };
-    let rollout = arrive(&cluster, &done, follow, args.timeout).await?;
-    conclude(rollout.outcome, &message(&rollout), args.timeout, output)
+    let wait = AppliedWait {
+        target: follow,
+        applied: &done.applied,
+        timeout: args.waiting.timeout,
+    };
+    let (end, chain, _) = wait.end(&cluster, output).await?;
+    done.settle(&cluster, &chain).await?;
+    Ok(end.into())
 }
 
 /// Refuses a version for an object that has none.
@@ -178,8 +204,20 @@ pub(crate) struct RollbackResult {
     pub(crate) line: String,
     /// The object to wait for; `None` if nothing is rolled out.
     pub(crate) follow: Option<Target>,
+    /// The deployment as the server returned it; null if there is none, or nothing was written.
+    applied: Value,
     /// The change cause that the deployment was given for its next revision.
     cause: Option<String>,
+}
+
+impl RollbackResult {
+    /// Removes the change cause from the deployment once its current revision has it.
+    async fn settle(&self, cluster: &Cluster, chain: &Chain) -> Result<(), Error> {
+        match &self.cause {
+            Some(cause) => forget(cluster, chain, cause).await,
+            None => Ok(()),
+        }
+    }
 }
 
 /// Waits until the rollback is rolled out.
@@ -190,9 +228,7 @@ pub(crate) async fn arrive(
     timeout: Duration,
 ) -> Result<Rollout, Error> {
     let (chain, rollout) = follow_unless_refused(cluster, follow, timeout).await?;
-    if let Some(cause) = &done.cause {
-        forget(cluster, &chain, cause).await?;
-    }
+    done.settle(cluster, &chain).await?;
     Ok(rollout)
 }
 
@@ -271,7 +307,7 @@ async fn roll_deployment_once(
     check_revision(cluster, chain, (deployment.kind, &rolled), wanted.force).await?;
     let patch = roll_deployment(&deployment.object, &inlined);
     let write = Write::new(MediaType::JsonPatch, wanted.dry_run);
-    cluster.write(&deployment.path(), write, &patch).await?;
+    let applied = cluster.write(&deployment.path(), write, &patch).await?;
     let hint = if deployment.spec.paused {
         format!(
             "\nit is paused; `kubectl baton resume {}` rolls the content out",
@@ -289,6 +325,7 @@ async fn roll_deployment_once(
     Ok(RollbackResult {
         line,
         follow,
+        applied,
         cause: Some(cause(&revision.object, ROLLBACK)),
     })
 }
@@ -319,6 +356,7 @@ async fn roll_revisions(
     Ok(RollbackResult {
         line,
         follow: Some(Target::new(revision.kind, new)),
+        applied: Value::Null,
         cause: None,
     })
 }
@@ -349,6 +387,7 @@ fn already(chain: &Chain, named: &str, wanted: &RollbackOptions) -> RollbackResu
             revision.unwrap_or_default()
         ),
         follow: None,
+        applied: Value::Null,
         cause: None,
     }
 }

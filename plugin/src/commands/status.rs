@@ -28,8 +28,8 @@ use crate::{
 
 /// Show if a deployment or a revision is rolled out, and if not, why
 ///
-/// Without TARGET, or with several, prints a line for each: for all in the namespace, or in all
-/// namespaces with -A; -l selects by labels.
+/// Without TARGET, or with several, prints a line for each: for all deployments, Applications and
+/// deployments to sites in the namespace, or in all namespaces with -A; -l selects by labels.
 ///
 /// For an Application of Shipper (app/NAME) or one of its Releases (rel/NAME): if it is complete,
 /// and its state in each cluster. An Application that waits for a promotion is not complete.

@@ -10,6 +10,7 @@ use baton_terminal::time::duration;
 use baton_view::{
     chain::{Chain, member::Revision},
     content::Slices,
+    lists::Question,
     rollout::{Outcome, judge},
 };
 use clap::Args;
@@ -18,11 +19,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use super::Exit;
 use crate::{
     args::{GlobalArgs, timeout},
+    connect::Cluster,
     error::Error,
     output::{format::name, report},
     subject::{Subject, SubjectKind, TargetArg},
     text::rollout::{message, title},
-    wait::{bars::Bars, chain::watch_until},
+    wait::{bars::Bars, chain::watch_until, follower::Follower, until},
 };
 
 /// Wait until a deployment or a revision has reached a state
@@ -163,6 +165,32 @@ pub(crate) async fn run(args: &WaitArgs, global: &GlobalArgs) -> Result<Exit, Er
         None => None,
     })
     .await?;
+    wait.end(reached, args, global)
+}
+
+/// Follows an object until `check` finds that its goal is reached, or cannot be reached; it returns
+/// `None` once the object is gone.
+async fn follow_goal<Q: Question>(
+    cluster: &Cluster,
+    question: Q,
+    name: &impl Display,
+    (args, global): (&WaitArgs, &GlobalArgs),
+    check: impl Fn(&Q::Answer) -> Option<GoalState>,
+) -> Result<Exit, Error> {
+    let mut wait = Wait::new();
+    let found = async {
+        let mut follower = Follower::start(cluster, question).await?;
+        let look = async |answer: &Q::Answer| match check(answer) {
+            Some(state) => wait.stop_text(state),
+            None => Some(Ok(wait.absence(name))),
+        };
+        until(&mut follower, name, args.timeout, None, look).await
+    };
+    let reached = match found.await {
+        // The goal was the deletion of the object.
+        Err(Error::NotFound(_)) if args.what == Goal::Deleted => Some(Ok(wait.absence(name))),
+        found => found?,
+    };
     wait.end(reached, args, global)
 }
 

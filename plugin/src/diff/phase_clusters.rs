@@ -87,7 +87,12 @@ impl PhaseClusters {
 
     /// The cluster with the objects of a phase; `None` without a connection to it.
     pub(crate) fn of(&self, phase: &Phase) -> Option<&Cluster> {
-        match phase.delivery_class() {
+        self.at(phase.delivery_class())
+    }
+
+    /// The cluster of a class that delivers into it; `None` without a connection to it.
+    pub(crate) fn at(&self, class: &str) -> Option<&Cluster> {
+        match class {
             "" => Some(&self.home),
             class => self.others.get(class),
         }

@@ -36,6 +36,16 @@ pub(crate) struct Package {
     pub(crate) object: Value,
 }
 
+impl Package {
+    /// A package of one object.
+    pub(crate) fn of(object: Value) -> Self {
+        Self {
+            slices: Vec::new(),
+            object,
+        }
+    }
+}
+
 /// Assembles a package. `create_only` has further create-only fields, by the index of the manifest.
 pub(crate) fn build(
     manifests: Vec<Manifest>,

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use baton_apis::{
-    ObjectSetSpec, ObjectSetStatus, ObjectSetTemplatePhase, conditions::Reason, constants::GROUP,
+    ObjectSetProbe, ObjectSetSpec, ObjectSetStatus, ObjectSetTemplatePhase, conditions::Reason,
+    constants::GROUP,
 };
 use baton_engine::{
     autoscaling::leave_replicas,
@@ -119,7 +120,10 @@ impl ObjectSets {
         // Impossible slices block only the roll-out, not the teardown: a revision with one has
         // never written anything.
         problems.extend(impossible_slices);
-        let probes = availability_probes.unwrap_or_default();
+        let referenced = self.referenced_probes(record, &phases);
+        let unknown_probes = referenced.as_ref().err().cloned();
+        let probes = referenced.ok().flatten().or(availability_probes);
+        let probes = probes.unwrap_or_default();
         let phase_objects = self.phase_objects(record);
         let delegates: Vec<_> = phases
             .iter()
@@ -152,6 +156,9 @@ impl ObjectSets {
                 missing_slices: (!missing_slices.is_empty()).then_some(missing_slices),
             });
         }
+        if let Some(text) = unknown_probes {
+            loaded.refuse(Reason::WriteError, text);
+        }
         if let (Some(before), Some(now)) = (&status.content_hash, &loaded.content_hash)
             && before != now
         {
@@ -163,6 +170,35 @@ impl ObjectSets {
         );
         }
         Ok(loaded)
+    }
+
+    /// The probes in the record of a site's version, if the revision refers to them and phase objects
+    /// are to be created. Existing phase objects have the probes.
+    ///
+    /// # Errors
+    /// When the record is not known. Without its probes, a phase would be available at once.
+    fn referenced_probes(
+        &self,
+        record: &RevisionRecord,
+        phases: &[ObjectSetTemplatePhase],
+    ) -> Result<Option<Vec<ObjectSetProbe>>, String> {
+        let entry = record.site.as_ref().map(|site| &site.entry);
+        let Some(entry) = entry.filter(|it| it.has_probes && record.is_in_force()) else {
+            return Ok(None);
+        };
+        let phase_objects = self.phase_objects(record);
+        if phases.iter().all(|phase| phase_objects.exists(phase)) {
+            return Ok(None);
+        }
+        let terms = &self.observed.site_terms;
+        let probes = terms.probes(&record.key.namespace, entry).ok_or_else(|| {
+            format!(
+                "The probes are not known: SiteApplication \"{}\" has no ControllerRevision of version {} with the \
+                 content {}.",
+                entry.application, entry.version, entry.edit
+            )
+        });
+        probes.map(Some)
     }
 
     /// The part of a revision that does not depend on its contents.

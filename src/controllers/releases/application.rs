@@ -4,11 +4,17 @@
 use std::sync::Arc;
 
 use baton_apis::{
-    Application, Release, conditions::shipper::ROLLING_OUT, constants::shipper::LABEL_APP, kinds,
+    Application, Release,
+    conditions::shipper::ROLLING_OUT,
+    constants::{ANNOTATION_GIVEN_BACK, GIVEN_BACK, shipper::LABEL_APP},
+    kinds,
 };
 use baton_engine::conditions::Requeue;
 use baton_kubernetes::{collection::Extent, error::request_failure};
-use baton_releases::application::{Answers, Observed, Outcome, Step, decide, error::Refusal};
+use baton_releases::{
+    application::{Answers, Observed, Outcome, Step, decide, error::Refusal},
+    give_back::Custody,
+};
 use baton_runtime::{
     controller::{Controller, Reconciled},
     outcomes::ReconcileOutcome,
@@ -17,6 +23,7 @@ use baton_runtime::{
 };
 use baton_typed::key::Key;
 use kube::ResourceExt as _;
+use serde_json::json;
 
 use super::{
     AtStep as _, Context, Error, INCOMPLETE, charts::ChartSource, is_permanent, undecided,
@@ -57,6 +64,11 @@ impl Controller for Applications {
         let Some(application) = stores.applications.get(&key.namespace, &key.name) else {
             return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
         };
+        match Custody::of(&application) {
+            Custody::Ours => {}
+            Custody::Requested => return self.confirm_give_back(&application).await,
+            Custody::GivenBack => return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent)),
+        }
         match stores.all.extent() {
             Extent::All => {}
             Extent::Nothing => return Ok(INCOMPLETE),
@@ -93,6 +105,16 @@ impl Controller for Applications {
 }
 
 impl Applications {
+    /// Answers a user who gives an Application back to Shipper. No controller starts to write for the
+    /// Application from now on.
+    async fn confirm_give_back(&self, application: &Application) -> Result<Reconciled, Error> {
+        let patch = json!({ "metadata": { "annotations": { ANNOTATION_GIVEN_BACK: GIVEN_BACK } } });
+        let written = self.context.requests.merge(application, patch).await;
+        let written = written.at_step("writing the Application")?;
+        self.context.stores.applications.written(written);
+        Ok((ReconcileOutcome::Changed, Requeue::OnEvent))
+    }
+
     /// Reports that no Release is created or deleted while the objects for the decision cannot be
     /// listed.
     async fn report_unreadable(

@@ -27,9 +27,10 @@ use futures::future::join_all;
 
 use self::workloads::{FoundWorkload, WantedCapacity};
 use super::{
-    Context, Error,
+    Context, Error, INCOMPLETE,
     app_clusters::{AppClusters, cluster::AppCluster, requests::RequestError},
     debounced::Reported,
+    on_custody,
     pass_outcome::PassOutcome,
     report::report,
 };
@@ -66,6 +67,9 @@ impl Controller for CapacityTargets {
         queue.wake_on(&stores.capacity_targets.changes, self, |_, change| {
             triggers::on_target(change)
         });
+        queue.wake_on(&stores.applications.changes, self, |this, change| {
+            on_custody(&this.context.stores.capacity_targets, change)
+        });
         queue.wake_on(&self.clusters.changes, self, |this, change| {
             triggers::on_cluster(&this.context.stores.capacity_targets, change)
         });
@@ -83,12 +87,15 @@ impl Controller for CapacityTargets {
     }
 
     async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {
-        let target = self
-            .context
-            .stores
-            .capacity_targets
-            .get(&key.namespace, &key.name);
-        let target = target.filter(|target| target.metadata.deletion_timestamp.is_none());
+        let stores = &self.context.stores;
+        // An Application that is not known yet may have been given back.
+        if !stores.applications.was_complete() {
+            return Ok(INCOMPLETE);
+        }
+        let target = stores.capacity_targets.get(&key.namespace, &key.name);
+        let target = target.filter(|target| {
+            target.metadata.deletion_timestamp.is_none() && !stores.is_given_back(&**target)
+        });
         let Some(target) = target else {
             self.clusters.set_clusters(key, BTreeSet::new());
             self.debounced.forget(key);

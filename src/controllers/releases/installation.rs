@@ -47,6 +47,7 @@ use super::{
     AtStep as _, Context, Error, INCOMPLETE,
     charts::ChartSource,
     content::{Content, ContentError, ContentWriter},
+    on_custody,
 };
 use crate::delivery::lost_hubs::{self, sync_lost_hubs};
 
@@ -131,7 +132,9 @@ impl Controller for Installations {
         // The revisions of a deleted target are deleted with the target; without a Release there is
         // nothing to install.
         let release = self.release(key, &target);
-        let Some(release) = release.filter(|_| target.metadata.deletion_timestamp.is_none()) else {
+        let is_ours =
+            target.metadata.deletion_timestamp.is_none() && !stores.is_given_back(&*target);
+        let Some(release) = release.filter(|_| is_ours) else {
             return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
         };
         let Context {
@@ -352,6 +355,10 @@ impl Installations {
 
     /// Trigger: an Application whose annotation about lost hubs has changed wakes its targets.
     fn on_application(&self, change: &Change<Application>) -> Vec<Wake<Key>> {
+        let by_custody = on_custody(&self.context.stores.installation_targets, change);
+        if !by_custody.is_empty() {
+            return by_custody;
+        }
         let changed = change.object().filter(|_| {
             let [old, new] = [&change.old, &change.new].map(|application| {
                 let annotations = application.as_ref().map(|it| it.annotations());

@@ -7,7 +7,7 @@ mod schedule;
 use std::{collections::BTreeSet, sync::Arc};
 
 use baton_apis::{
-    Release, ReleaseSpec, StrategyStatus,
+    Application, Release, ReleaseSpec, StrategyStatus,
     conditions::{
         EventReason, Reason,
         shipper::{BLOCKED, SCHEDULED},
@@ -19,9 +19,10 @@ use baton_engine::conditions::Requeue;
 use baton_kubernetes::collection::Extent;
 use baton_releases::{
     application::history,
-    blocks::Verdict,
+    blocks::{Verdict, is_paused},
     conditions::Conditions,
     event::Event,
+    give_back::Custody,
     scheduling::error::ScheduleError,
     strategy::{
         self, AchievedShares, Neighbours, Plan, ReleaseWithTargets, TargetKind, TargetPatch,
@@ -72,10 +73,13 @@ impl Controller for Releases {
             this.on_change(change)
         });
         queue.wake_on(&stores.applications.changes, self, |this, change| {
-            // The pods of a deleted Release need not serve any more without an Application.
             let application = change.object();
             application.map_or_else(Vec::new, |it| {
-                this.leaving(&Key::of(kinds::APPLICATION.name, &**it))
+                let key = Key::of(kinds::APPLICATION.name, &**it);
+                let stops = |it: &Option<Arc<Application>>| {
+                    it.as_deref().map(|it| (is_paused(it), Custody::of(it)))
+                };
+                this.of_application(&key, stops(&change.old) != stops(&change.new))
             })
         });
         // A cluster that appears, or accepts Releases now, may be chosen by the Releases that wait
@@ -97,6 +101,9 @@ impl Controller for Releases {
             _ if self.is_orphaned(key, &release) => {}
             Extent::Nothing => return Ok(INCOMPLETE),
             Extent::Unavailable(why) => return self.report_unreadable(&release, &why).await,
+        }
+        if stores.is_given_back(&*release) {
+            return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
         }
         let mut sync = Sync {
             wanted: Release::clone(&release),
@@ -155,7 +162,9 @@ impl Releases {
     async fn run(&self, key: &Key, sync: &mut Sync) -> Option<Plan> {
         let annotations = sync.wanted.annotations();
         let overrides = annotations.get(ANNOTATION_BLOCK_OVERRIDE);
-        let verdict = Verdict::of(&[], overrides.map_or("", String::as_str));
+        let application = self.context.stores.application_of(&sync.wanted);
+        let verdict = Verdict::of(&[], overrides.map_or("", String::as_str))
+            .unless_paused(application.as_deref());
         sync.events.extend(verdict.event());
         if let Some(problem) = verdict.problem() {
             sync.conditions
@@ -387,17 +396,17 @@ impl Releases {
         let wakes = keys.into_iter().map(Wake::now);
         let application =
             application.map(|it| Key::new(kinds::APPLICATION.name, &own.namespace, it));
-        let leaving = application.map(|it| self.leaving(&it));
+        let leaving = application.map(|it| self.of_application(&it, false));
         wakes.chain(leaving.into_iter().flatten()).collect()
     }
 
-    /// Trigger: wakes the Releases of an Application that are being deleted.
-    fn leaving(&self, application: &Key) -> Vec<Wake<Key>> {
+    /// Trigger: wakes the Releases of an Application, all of them or those that are being deleted.
+    fn of_application(&self, application: &Key, all: bool) -> Vec<Wake<Key>> {
         let releases = &self.context.stores.releases;
         let releases = releases.labelled(&application.namespace, LABEL_APP, &application.name);
-        let leaving = releases.iter();
-        let leaving = leaving.filter(|it| it.metadata.deletion_timestamp.is_some());
-        leaving
+        let woken = releases.iter();
+        let woken = woken.filter(|it| all || it.metadata.deletion_timestamp.is_some());
+        woken
             .map(|it| Wake::now(Key::of(kinds::RELEASE.name, &**it)))
             .collect()
     }

@@ -33,9 +33,10 @@ use futures::{StreamExt as _, future::join_all, stream};
 
 use self::balancer::Balancer;
 use super::{
-    Context, Error,
+    Context, Error, INCOMPLETE,
     app_clusters::{AppClusters, cluster::AppCluster, objects::label, requests::RequestError},
     debounced::Reported,
+    on_custody,
     pass_outcome::PassOutcome,
     report::report,
 };
@@ -74,6 +75,9 @@ impl Controller for TrafficTargets {
         queue.wake_on(&stores.traffic_targets.changes, self, |this, change| {
             triggers::on_target(&this.context.stores.traffic_targets, change)
         });
+        queue.wake_on(&stores.applications.changes, self, |this, change| {
+            on_custody(&this.context.stores.traffic_targets, change)
+        });
         queue.wake_on(&self.clusters.changes, self, |this, change| {
             triggers::on_cluster(&this.context.stores.traffic_targets, change)
         });
@@ -97,8 +101,15 @@ impl Controller for TrafficTargets {
             let unknown = "the TrafficTargets have not been listed yet";
             return Err(Error::Reported(unknown.into()));
         }
+        let stores = &self.context.stores;
+        // An Application that is not known yet may have been given back.
+        if !stores.applications.was_complete() {
+            return Ok(INCOMPLETE);
+        }
         let target = targets.get(&key.namespace, &key.name);
-        let target = target.filter(|target| target.metadata.deletion_timestamp.is_none());
+        let target = target.filter(|target| {
+            target.metadata.deletion_timestamp.is_none() && !stores.is_given_back(&**target)
+        });
         let Some(target) = target else {
             self.clusters.set_clusters(key, BTreeSet::new());
             self.debounced.forget(key);

@@ -16,12 +16,17 @@ use crate::delivery::{
     terms::{SiteTermsChange, TermsSource},
 };
 
-/// Makes the terms of applications available from now on, and reports their changes.
+/// Makes the terms of applications, and the probes of their versions, available from now on, and
+/// reports changes of the terms.
 pub(crate) fn publish(stores: &Arc<Stores>, observed: &Arc<Observed>) {
     let finding = Arc::clone(stores);
     observed
         .site_terms
         .find_by(move |namespace, entry, owner| find(&finding, namespace, entry, owner));
+    let finding = Arc::clone(stores);
+    observed
+        .site_terms
+        .find_probes_by(move |namespace, entry| finding.probes(namespace, entry));
     let receiver = Arc::downgrade(observed);
     let publish = move |change: Option<SiteTermsChange>| {
         if let (Some(observed), Some(change)) = (receiver.upgrade(), change) {

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use baton_apis::constants::LABEL_SITE_APPLICATION;
+use baton_apis::{ObjectSetProbe, SiteEntry, constants::LABEL_SITE_APPLICATION};
 use baton_engine::redact::without_values;
 use baton_kubernetes::answer::is_immutable;
 use baton_records::{key::Key as RecordKey, revision::RevisionKind, slice::SliceKind};
-use baton_sites::{rollout::VersionName, snapshot::Snapshot};
+use baton_sites::{
+    rollout::VersionName,
+    snapshot::{Snapshot, record_name},
+};
 use baton_typed::requests::Namespaced;
 use k8s_openapi::{
     api::apps::v1::ControllerRevision, apimachinery::pkg::apis::meta::v1::OwnerReference,
@@ -44,6 +47,18 @@ impl Stores {
         let mut versions: Vec<_> = records.into_iter().filter_map(read).collect();
         versions.sort_by_key(|version| std::cmp::Reverse(version.record.revision));
         versions
+    }
+}
+
+impl Stores {
+    /// The probes of the version of a revision; `None` if its record does not exist, or is not
+    /// known.
+    pub(super) fn probes(&self, namespace: &str, entry: &SiteEntry) -> Option<Vec<ObjectSetProbe>> {
+        let name = record_name(&entry.application, &entry.version, &entry.edit);
+        let record = self.versions.get(namespace, &name)?;
+        let snapshot = Snapshot::deserialize(&record.data.as_ref()?.0).ok()?;
+        let is_same = (&snapshot.version, &snapshot.edit) == (&entry.version, &entry.edit);
+        is_same.then_some(snapshot.availability_probes)
     }
 }
 

@@ -20,15 +20,16 @@ enum FailureKind {
 impl Failing {
     /// The cause of a failure; `None` if the last attempt failed in the same way.
     pub fn begins<'a>(&mut self, event: &Event<'a>) -> Option<&'a str> {
-        let (kind, cause) = match event {
-            Event::Failed(cause) | Event::Refused(cause) => (FailureKind::Failed, *cause),
-            Event::Forbidden(cause) => (FailureKind::Forbidden, *cause),
+        let Some(cause) = event.failure() else {
             // A list has only begun.
-            Event::ListStarted | Event::Listed(_) => return None,
-            _ => {
+            if !matches!(event, Event::ListStarted | Event::Listed(_)) {
                 self.0 = None;
-                return None;
             }
+            return None;
+        };
+        let kind = match event {
+            Event::Forbidden(_) => FailureKind::Forbidden,
+            _ => FailureKind::Failed,
         };
         let before = self.0.replace(kind);
         (before != Some(kind)).then_some(cause)

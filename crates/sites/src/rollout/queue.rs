@@ -241,6 +241,7 @@ impl<'a> Queue<'_, 'a> {
             batch: wanted.batch,
             phases: version.phases.clone(),
             stop: version.stop.clone(),
+            has_probes: version.has_probes,
             is_edit: wanted.is_edit,
             is_rollback: wanted.is_rollback,
         }))

@@ -82,15 +82,18 @@ pub fn environment(from: Option<&ReleaseEnvironment>, to: &ReleaseEnvironment) -
         .collect()
 }
 
-/// The differences of the rendered manifests of two Releases. The names of the Releases themselves
-/// are no difference.
-pub fn manifests(from: &Release, to: &Release, rendered: &Rendered) -> Vec<Section> {
+/// The differences of the rendered manifests of two Releases; without `from`, all manifests are new.
+/// The names of the Releases themselves are no difference.
+pub fn manifests(from: Option<&Release>, to: &Release, rendered: &Rendered) -> Vec<Section> {
     let bad = |fate| vec![Section::new(Topic::Manifests).fate(fate)];
     let rendered = match rendered {
         Ok(rendered) => rendered,
         Err(why) => return bad(DiffOutcome::Unreadable(why.clone())),
     };
-    let sides = [from, to].map(|release| {
+    let sides = [from, Some(to)].map(|release| {
+        let Some(release) = release else {
+            return Ok(Vec::new());
+        };
         let name = release.metadata.name.as_deref().unwrap_or_default();
         let objects = rendered.get(name).ok_or(name);
         objects.map(|objects| {

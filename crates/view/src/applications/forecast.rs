@@ -113,6 +113,17 @@ impl<'a> Change<'a> {
         self.rendered = same.map(|same| (name, same.name().to_owned()));
     }
 
+    /// True if a Release is created whose manifests no Release has yet.
+    pub fn is_to_be_rendered(&self) -> bool {
+        let mut notes = self.notes.iter();
+        notes.any(|note| match note {
+            ObjectNote::Release(note) => {
+                matches!(note, ReleaseNote::First(_) | ReleaseNote::NotRendered)
+            }
+            _ => false,
+        })
+    }
+
     /// The outcome of the Application.
     pub fn fate(&self) -> DiffOutcome {
         match self.before {

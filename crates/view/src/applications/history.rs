@@ -1,6 +1,6 @@
 //! Differences between Releases.
 
-use baton_apis::ReleaseEnvironment;
+use baton_apis::{ReleaseEnvironment, constants::shipper::ANNOTATION_CHART_VERSION_RAW};
 use baton_releases::hash::environment_hash;
 
 use super::observed::Observed;
@@ -11,6 +11,22 @@ pub fn current(observed: &Observed) -> Option<String> {
     let history = observed.known_history();
     let newest = history.newest()?;
     (newest.hash() == template).then(|| newest.name().to_owned())
+}
+
+/// True if the template of the Application is this environment, or was made from it: the manager
+/// replaces a range of versions by a version.
+pub fn wants(observed: &Observed, environment: &ReleaseEnvironment) -> bool {
+    let (Some(application), Some(template)) = (&observed.application, observed.template()) else {
+        return false;
+    };
+    let annotations = application.metadata.annotations.as_ref();
+    let raw = annotations.and_then(|all| all.get(ANNOTATION_CHART_VERSION_RAW));
+    let mut before = template.clone();
+    if let Some(raw) = raw {
+        before.chart.version.clone_from(raw);
+    }
+    let wanted = environment_hash(environment);
+    environment_hash(template) == wanted || environment_hash(&before) == wanted
 }
 
 /// A part of an environment that differs from another one.

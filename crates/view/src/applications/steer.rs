@@ -1,11 +1,12 @@
 //! Patches that promote a rollout or take it back.
 
-use baton_apis::Release;
+use baton_apis::{Release, ReleaseEnvironment, constants::ANNOTATION_PAUSED};
 use baton_releases::{
     application::{
         error::GenerationError,
         history::{History, HistoryEntry},
     },
+    blocks::is_paused,
     hash::environment_hash,
     strategy::{achieved, steps},
 };
@@ -229,6 +230,21 @@ pub fn abort(observed: &Observed, force: bool) -> Result<Abort, Refusal> {
     })
 }
 
+/// The merge patch that pauses or resumes the rollout of an Application; `None` if it is paused or
+/// resumed already.
+///
+/// # Errors
+/// If the Application is gone or being deleted.
+pub fn pause(observed: &Observed, wanted: bool) -> Result<Option<Value>, Refusal> {
+    let application = observed.application.as_ref().ok_or(Refusal::Gone)?;
+    if application.metadata.deletion_timestamp.is_some() {
+        return Err(Refusal::Deleting);
+    }
+    let value = if wanted { json!("true") } else { Value::Null };
+    let patch = json!({ "metadata": { "annotations": { ANNOTATION_PAUSED: value } } });
+    Ok((is_paused(application) != wanted).then_some(patch))
+}
+
 /// An older environment for the template.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rollback {
@@ -236,6 +252,8 @@ pub struct Rollback {
     pub release: String,
     /// Generation of the Release.
     pub generation: i64,
+    /// The environment.
+    pub environment: ReleaseEnvironment,
     /// The patch; `None` if the template has the environment already.
     pub patch: Option<Value>,
 }
@@ -283,6 +301,7 @@ pub fn rollback(observed: &Observed, to: Option<i64>, force: bool) -> Result<Rol
     Ok(Rollback {
         release: name,
         generation: chosen.generation,
+        environment: chosen.release.spec.environment.clone(),
         patch,
     })
 }

@@ -46,7 +46,8 @@ impl AdoptedDeployment {
     }
 }
 
-async fn paused(
+/// Pauses a deployment or a revision, and waits until the manager has observed that.
+pub(in crate::adopt) async fn paused(
     cluster: &Cluster,
     target: &Target,
     timeout: Duration,
@@ -61,7 +62,12 @@ async fn paused(
     until_quiet(cluster, target, timeout).await
 }
 
-async fn until_quiet(cluster: &Cluster, target: &Target, timeout: Duration) -> Result<(), Error> {
+/// Waits until the manager writes no object of a deployment or a revision any more.
+pub(in crate::adopt) async fn until_quiet(
+    cluster: &Cluster,
+    target: &Target,
+    timeout: Duration,
+) -> Result<(), Error> {
     let (_, is_quiet) = watch_until(cluster, target, timeout, async |chain| {
         chain.is_none_or(is_still).then_some(())
     })
@@ -90,7 +96,7 @@ fn is_still(chain: &Chain) -> bool {
 }
 
 /// True if the manager writes no object of a revision any more, and has observed that.
-fn is_quiet(revision: &Revision) -> bool {
+pub(in crate::adopt) fn is_quiet(revision: &Revision) -> bool {
     let is_paused = revision.spec.lifecycle_state == LifecycleState::Paused
         && revision.condition(PAUSED).is_some_and(|paused| {
             paused.status == "True" && paused.observed_generation == revision.metadata.generation

@@ -3,16 +3,19 @@
 use std::path::PathBuf;
 
 use baton_apis::{
-    Chart, ClusterRequirements, RegionRequirement, ReleaseEnvironment, RolloutStep,
+    Application, Chart, ClusterRequirements, RegionRequirement, ReleaseEnvironment, RolloutStep,
     RolloutStrategy, StepCapacity, StepTraffic, constants::shipper::API_VERSION,
 };
 use baton_engine::names::is_label_value;
 use baton_releases::versions::Constraint;
 use clap::{Args, ValueEnum};
+use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
 use crate::{
+    applications::chart,
     args::GlobalArgs,
+    connect::Cluster,
     error::Error,
     pack::{documents, input, source_location::InputErrors},
     subject::check_name,
@@ -26,7 +29,7 @@ pub(super) struct ApplicationArgs {
     #[arg(long, requires_all = ["chart", "repo", "region"], conflicts_with_all = [
         "inputs", "filename", "kustomize", "recursive", "no_hooks", "no_secrets", "revision", "previous", "cluster",
         "scope", "service_account", "success_delay", "site", "progress_deadline", "change_cause", "phase_order",
-        "probe", "no_probes", "apply", "field_manager",
+        "probe", "no_probes", "field_manager", "force", "if_revision", "rollback_on_failure",
     ])]
     pub(super) application: bool,
 
@@ -70,6 +73,10 @@ pub(super) struct ApplicationArgs {
         requires = "application"
     )]
     strategy: Strategy,
+
+    /// Do not render and check the chart, which needs helm
+    #[arg(long, requires = "application")]
+    no_chart: bool,
 
     /// File with values for the chart; later files take precedence
     #[arg(long, value_name = "FILE", requires = "application")]
@@ -130,6 +137,27 @@ fn region(text: &str) -> Result<RegionRequirement, String> {
 }
 
 impl ApplicationArgs {
+    /// Checks the chart of an Application as the manager does, unless the flags leave that out.
+    ///
+    /// # Errors
+    /// If the manager would refuse the chart, or the chart cannot be rendered here.
+    pub(super) async fn check(
+        &self,
+        made: &Value,
+        cluster: Option<&Cluster>,
+        global: &GlobalArgs,
+    ) -> Result<(), Error> {
+        if self.no_chart {
+            return Ok(());
+        }
+        let application = Application::deserialize(made);
+        let application = application.map_err(|error| Error::Impossible(error.to_string()))?;
+        let namespace = cluster.map(|cluster| cluster.namespace.as_str());
+        let namespace = namespace.or(global.namespace()).unwrap_or("default");
+        let next = chart::render(cluster, &application, &[], namespace).await?;
+        next.objects.map(drop).map_err(Error::Foreseen)
+    }
+
     /// Makes the Application; the default of `name` is the name of the chart.
     ///
     /// # Errors
@@ -360,7 +388,7 @@ mod tests {
             (&["--strategy", "slow"], "invalid value"),
             (&["--values", "/nowhere/values.yaml"], "/nowhere"),
             (&["some.yaml"], "cannot be used with"),
-            (&["--apply"], "cannot be used with"),
+            (&["--apply", "--if-revision=2"], "cannot be used with"),
         ] {
             let refused = make(more).await.unwrap_err();
             assert!(refused.contains(expected), "{more:?}: {refused}");

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use baton_apis::ReleaseEnvironment;
 use baton_view::{
+    applications::target::AppTarget,
     chain::{Chain, kind::ChainKind, pick, target::Target},
     object::text_at,
     rollout::Outcome,
 };
 use clap::Args;
-use k8s_openapi::jiff::Timestamp;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::{
@@ -19,12 +21,12 @@ use crate::{
     },
     connect::Cluster,
     error::Error,
-    output::{Output, report},
-    text::{
-        self,
-        rollout::{failure, message, title},
+    output::report,
+    text::rollout::{failure, message, title},
+    wait::{
+        applied::{AppliedEnd, AppliedWait},
+        release::ReleaseWait,
     },
-    wait::chain::follow_applied,
 };
 
 /// The wait after `--apply`.
@@ -88,27 +90,15 @@ impl WaitArgs {
             return Ok(Exit::Fine);
         }
         let (cluster, target) = named(cluster, applied)?;
-        let superseded = |chain: &Chain| is_superseded(chain, applied);
-        let (chain, rollout) = follow_applied(&cluster, &target, self.timeout, superseded).await?;
-        if superseded(&chain) {
-            report(&format!(
-                "error: superseded: {target} has another template now, so this one is not rolled out; \
-                 `kubectl baton wait {target}` waits for the other one"
-            ));
-            return Ok(Exit::Superseded);
-        }
-        let message = message(&rollout);
-        if rollout.outcome == Outcome::Done {
-            global.output().print(&message)?;
-            return Ok(Exit::Fine);
-        }
-        let plain = Output {
-            colors: false,
-            ..global.output()
+        let wait = AppliedWait {
+            target: &target,
+            applied,
+            timeout: self.timeout,
         };
-        report(text::status::text(&chain, &rollout, Timestamp::now(), plain).trim_end());
-        let failure = failure(rollout.outcome, &message, self.timeout);
-        report(&format!("error: {failure}"));
+        let (end, ..) = wait.end(&cluster, global.output()).await?;
+        if end != AppliedEnd::NotRolledOut {
+            return Ok(end.into());
+        }
         if self.rollback_on_failure {
             let back = self.go_back(&cluster, &target, applied, &before, global);
             let line = back
@@ -116,7 +106,32 @@ impl WaitArgs {
                 .unwrap_or_else(|error| format!("not rolled out, and not rolled back: {error}"));
             report(&format!("error: {line}"));
         }
-        Ok(Exit::Negative)
+        Ok(end.into())
+    }
+
+    /// Waits for the first step of an Application that was applied, if the flags ask for it.
+    pub(super) async fn end_of_application(
+        &self,
+        cluster: &Cluster,
+        applied: &Value,
+        global: &GlobalArgs,
+    ) -> Result<Exit, Error> {
+        if !self.wait {
+            return Ok(Exit::Fine);
+        }
+        let template = ReleaseEnvironment::deserialize(&applied["spec"]["template"]);
+        let template = template.map_err(|error| Error::Impossible(error.to_string()))?;
+        let wait = ReleaseWait {
+            application: AppTarget::application(text_at(applied, "/metadata/name")),
+            wanted: template,
+            timeout: self.timeout,
+            full: false,
+        };
+        let cluster = match text_at(applied, "/metadata/namespace") {
+            "" => cluster.clone(),
+            namespace => cluster.within(namespace),
+        };
+        Ok(wait.end(&cluster, global.output()).await?.into())
     }
 
     /// Rolls back, and reports the outcome in one line.
@@ -171,16 +186,6 @@ impl WaitArgs {
     }
 }
 
-/// True if the deployment got another template, or was created anew, since it was applied.
-fn is_superseded(chain: &Chain, applied: &Value) -> bool {
-    chain.deployment.as_ref().is_some_and(|deployment| {
-        let now = &deployment.object;
-        ["/metadata/uid", "/spec/template"]
-            .iter()
-            .any(|field| now.pointer(field) != applied.pointer(field))
-    })
-}
-
 /// The revision that has the content of a chain's template.
 fn current(chain: &Chain) -> Before {
     let Some(revision) = chain.current() else {
@@ -219,30 +224,6 @@ mod tests {
 
     use super::*;
     use crate::cluster::lists::from_objects;
-
-    #[test]
-    fn a_deployment_with_another_template_is_superseded() {
-        let deployment = |uid: &str, phase: &str| {
-            json!({
-                "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectDeployment",
-                "metadata": {"name": "web", "namespace": "shop", "uid": uid},
-                "spec": {"selector": {}, "template": {"metadata": {}, "spec": {"phases": [{"name": phase}]}}},
-            })
-        };
-        let applied = deployment("d", "a");
-        for (now, expected) in [
-            (deployment("d", "a"), false),
-            (deployment("d", "b"), true),
-            (deployment("e", "a"), true),
-        ] {
-            let chains = from_objects(vec![now.clone()], Vec::new());
-            assert_eq!(is_superseded(&chains[0], &applied), expected, "{now}");
-        }
-        let mut paused = applied.clone();
-        paused["spec"]["paused"] = true.into();
-        let chains = from_objects(vec![paused], Vec::new());
-        assert!(!is_superseded(&chains[0], &applied));
-    }
 
     #[test]
     fn the_rollout_before_an_apply_is_classified() {

@@ -3,16 +3,10 @@
 
 use baton_apis::kinds;
 use baton_kubernetes::wire::MediaType;
-use baton_terminal::time::duration;
-use baton_view::{
-    applications::{
-        history::current,
-        observed::Observed,
-        state::judge,
-        steer::{Rollback, rollback, step_outcome},
-        target::AppTarget,
-    },
-    rollout::Outcome,
+use baton_view::applications::{
+    observed::Observed,
+    steer::{Rollback, rollback},
+    target::AppTarget,
 };
 
 use super::RollbackArgs;
@@ -21,9 +15,8 @@ use crate::{
     commands::{Exit, pause::note},
     connect::{Cluster, Write},
     error::Error,
-    output::report,
-    text::application::{refusal::refused, verdict::message},
-    wait::application::{read, watch_until},
+    text::application::refusal::refused,
+    wait::{application::read, release::ReleaseWait},
 };
 
 pub(crate) async fn run(
@@ -44,49 +37,26 @@ pub(crate) async fn run(
     let output = global.output();
     let (application, found) = write_template(&cluster, target, args).await?;
     let name = format!("application.shipper.booking.com/{}", application.name);
-    if found.patch.is_none() {
-        output.print(&format!(
-            "{name} not rolled back: it has the environment of release {} already",
-            found.release
-        ))?;
-        return Ok(Exit::Fine);
-    }
-    output.print(&format!(
-        "{name} rolled back to generation {} ({}){}",
-        found.generation,
-        found.release,
-        note(args.dry_run)
-    ))?;
-    if args.dry_run || args.no_wait {
-        return Ok(Exit::Fine);
-    }
-    // The Release may not exist yet: `current` returns `None` until it is made.
-    let (observed, arrived) = watch_until(&cluster, &application, args.timeout, |observed| {
-        current(observed).and_then(|_| step_outcome(observed))
-    })
-    .await?;
-    report_end(&observed, arrived, args.timeout, global)
-}
-
-/// Reports the end of a wait.
-pub(crate) fn report_end(
-    observed: &Observed,
-    arrived: Option<Outcome>,
-    timeout: std::time::Duration,
-    global: &GlobalArgs,
-) -> Result<Exit, Error> {
-    let message = message(&judge(observed));
-    match arrived {
-        Some(Outcome::Done) => global.output().print(&message)?,
-        Some(_) => report(&format!("error: {message}")),
-        None => {
-            let waited = duration(timeout);
-            report(&format!(
-                "error: the step is not achieved after {waited}: {message}"
-            ));
+    let (release, generation) = (&found.release, found.generation);
+    output.print(&match &found.patch {
+        Some(_) => {
+            let note = note(args.dry_run);
+            format!("{name} rolled back to generation {generation} ({release}){note}")
         }
+        None => {
+            format!("{name} not rolled back: it has the environment of release {release} already")
+        }
+    })?;
+    if args.dry_run || args.waiting.no_wait || found.patch.is_none() && !args.waiting.full {
+        return Ok(Exit::Fine);
     }
-    Ok(Exit::of(arrived == Some(Outcome::Done)))
+    let wait = ReleaseWait {
+        application,
+        wanted: found.environment,
+        timeout: args.waiting.timeout,
+        full: args.waiting.full,
+    };
+    Ok(wait.end(&cluster, output).await?.into())
 }
 
 /// Writes the environment. Tries again if only the status has changed since it was read.

@@ -21,6 +21,7 @@ use crate::{
         line,
         steer::{not_kept, refused},
     },
+    wait::applied::report_superseded,
 };
 
 pub(crate) async fn run(
@@ -57,13 +58,17 @@ pub(crate) async fn run(
             "note: it does not follow new versions any more; set spec.applicationVersion to \"*\" to do so again",
         );
     }
-    if args.dry_run || args.no_wait {
+    if args.dry_run || args.waiting.no_wait {
         return Ok(Exit::Fine);
     }
-    let observed = watch(&cluster, target, args.timeout).await?;
+    let observed = watch(&cluster, target, args.waiting.timeout).await?;
+    if observed.deployment.spec.application_version != *version {
+        report_superseded(target, "version");
+        return Ok(Exit::Superseded);
+    }
     let verdict = judge(&observed.deployment);
     let message = line(&observed, &verdict, ": ");
-    conclude(verdict.outcome, &message, args.timeout, output)
+    conclude(verdict.outcome, &message, args.waiting.timeout, output)
 }
 
 /// Writes the version, if it is kept.

@@ -1,6 +1,10 @@
 //! `status` of several deployments: a line for each, with the problems of those that are not rolled
 //! out.
 
+mod others;
+
+use std::fmt::Display;
+
 use baton_view::{
     chain::{Chain, member::Revision},
     content::Slices,
@@ -9,6 +13,7 @@ use baton_view::{
 };
 use serde_json::{Value, json};
 
+use self::others::Others;
 use super::StatusArgs;
 use crate::{
     args::GlobalArgs,
@@ -32,18 +37,39 @@ struct ChainRow {
     rollout: Rollout,
 }
 
-/// Prints a line for each chain. The exit code is 0 if all are rolled out or archived.
+/// One line of the overview.
+#[derive(Debug)]
+struct Line {
+    namespace: String,
+    target: String,
+    revision: String,
+    verdict: Cell,
+    ready: String,
+    /// The reason that it is not rolled out; for a rolled-out deployment, the note that it is paused.
+    message: String,
+    is_fine: bool,
+}
+
+/// Prints a line for each chain, Application and deployment to sites. The exit code is 0 if all are
+/// rolled out or archived.
 pub(super) async fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     let (cluster, selection) = args.selection.connect(global).await?;
     let output = global.output();
-    let mut lines = read(&cluster, &selection).await?;
+    let rows = read(&cluster, &selection).await?;
+    let others = Others::read(&cluster, &selection).await?;
+    let mut lines: Vec<Line> = rows.iter().map(ChainRow::line).collect();
+    lines.extend(others.lines());
     let found = lines.len();
-    let is_fine = lines.iter().all(ChainRow::is_fine);
-    if args.unhealthy {
-        lines.retain(|line| !line.is_fine());
-    }
+    let is_fine = lines.iter().all(|line| line.is_fine);
+    let shown = |is_fine: bool| !args.unhealthy || !is_fine;
+    lines.retain(|line| shown(line.is_fine));
     let text = match args.output {
-        Some(form) => document(form, &value(&lines)),
+        Some(form) => {
+            let chains = rows.iter().filter(|row| shown(row.is_fine()));
+            let mut value = value(chains);
+            others.add_to(&mut value, shown);
+            document(form, &value)
+        }
         None if found == 0 => {
             objects_none_found(selection.one_namespace());
             String::new()
@@ -52,7 +78,7 @@ pub(super) async fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<Exit, 
             report(&format!("All {found} are rolled out."));
             String::new()
         }
-        None => table(&lines, selection.all_namespaces).render(output),
+        None => table(lines, selection.all_namespaces).render(output),
     };
     output.print(&text)?;
     Ok(Exit::of(is_fine))
@@ -94,6 +120,21 @@ impl ChainRow {
         self.rollout.outcome == Outcome::Done || self.is_archived()
     }
 
+    fn line(&self) -> Line {
+        let Self { chain, rollout } = self;
+        let target = chain.target().map(|target| target.to_string());
+        let number = chain.subject().and_then(Revision::number);
+        Line {
+            namespace: chain.namespace().unwrap_or_default().to_owned(),
+            target: target.unwrap_or_default(),
+            revision: number.map_or_else(String::new, |number| number.to_string()),
+            verdict: self.verdict(),
+            ready: ready(rollout.ready, rollout.of),
+            message: self.message(),
+            is_fine: self.is_fine(),
+        }
+    }
+
     fn verdict(&self) -> Cell {
         match self.rollout.outcome {
             _ if self.is_archived() => Cell::painted(Paint::Dim, "Archived"),
@@ -115,7 +156,15 @@ impl ChainRow {
     }
 }
 
-fn table(lines: &[ChainRow], with_namespaces: bool) -> Table {
+/// A count of what is ready; empty if there is nothing to count.
+fn ready(ready: impl Display, of: impl Into<u64> + Copy) -> String {
+    match of.into() {
+        0 => String::new(),
+        of => format!("{ready}/{of}"),
+    }
+}
+
+fn table(lines: Vec<Line>, with_namespaces: bool) -> Table {
     let headings = [
         "NAMESPACE",
         "NAME",
@@ -130,35 +179,24 @@ fn table(lines: &[ChainRow], with_namespaces: bool) -> Table {
         &headings[1..]
     });
     for line in lines {
-        let ChainRow { chain, rollout } = line;
-        let target = chain.target().map(|target| target.to_string());
-        let number = chain.subject().and_then(Revision::number);
-        let ready = match rollout.of {
-            0 => String::new(),
-            of => format!("{}/{of}", rollout.ready),
-        };
         let mut cells: Vec<Cell> = Vec::new();
         if with_namespaces {
-            cells.push(chain.namespace().unwrap_or_default().into());
+            cells.push(line.namespace.into());
         }
         cells.extend([
-            Cell::painted(Paint::Strong, target.unwrap_or_default()),
-            number
-                .map_or_else(String::new, |number| number.to_string())
-                .into(),
-            line.verdict(),
-            ready.into(),
-            line.message().into(),
+            Cell::painted(Paint::Strong, line.target),
+            line.revision.into(),
+            line.verdict,
+            line.ready.into(),
+            line.message.into(),
         ]);
         table.row(cells);
     }
     table
 }
 
-fn value(lines: &[ChainRow]) -> Value {
-    let values = lines
-        .iter()
-        .map(|line| status::value(&line.chain, &line.rollout));
+fn value<'a>(rows: impl Iterator<Item = &'a ChainRow>) -> Value {
+    let values = rows.map(|row| status::value(&row.chain, &row.rollout));
     json!({ "chains": values.collect::<Vec<_>>() })
 }
 
@@ -260,11 +298,12 @@ mod tests {
 
     #[test]
     fn each_deployment_has_a_line_with_its_obstacle() {
-        let lines = lines();
-        insta::assert_snapshot!(table(&lines, true).render(Output::plain()));
-        let fine: Vec<bool> = lines.iter().map(ChainRow::is_fine).collect();
+        let rows = lines();
+        let lines = rows.iter().map(ChainRow::line).collect();
+        insta::assert_snapshot!(table(lines, true).render(Output::plain()));
+        let fine: Vec<bool> = rows.iter().map(ChainRow::is_fine).collect();
         assert_eq!(fine, [true, false, true, false, true]);
-        let value = value(&lines);
+        let value = value(rows.iter());
         assert_eq!(value["chains"][1]["verdict"], "Failed");
         assert_eq!(value["chains"].as_array().unwrap().len(), 5);
     }

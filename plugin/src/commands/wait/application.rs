@@ -8,13 +8,10 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 
-use super::{Goal, GoalState, Wait, WaitArgs, judge_condition};
+use super::{Goal, GoalState, WaitArgs, follow_goal, judge_condition};
 use crate::{
-    args::GlobalArgs,
-    commands::Exit,
-    error::Error,
-    text::application::verdict::message,
-    wait::{application::question, follower::Follower, until},
+    args::GlobalArgs, commands::Exit, error::Error, text::application::verdict::message,
+    wait::application::question,
 };
 
 pub(crate) async fn run(
@@ -36,24 +33,13 @@ pub(crate) async fn run(
         )));
     }
     let cluster = global.connect().await?;
-    let mut wait = Wait::new();
-    let found = async {
-        let mut follower = Follower::start(&cluster, question(&cluster, target)).await?;
-        let look = async |it: &Observed| {
-            // Releases may remain for a while without their Application.
-            if args.what == Goal::Deleted && is_gone(it) {
-                return Some(Ok(wait.absence(target)));
-            }
-            wait.stop_text(check_goal(target, it, &args.what))
-        };
-        until(&mut follower, target, args.timeout, None, look).await
+    let check = |observed: &Observed| {
+        // Releases may remain for a while without their Application.
+        let is_gone = args.what == Goal::Deleted && is_gone(observed);
+        (!is_gone).then(|| check_goal(target, observed, &args.what))
     };
-    let found = match found.await {
-        // The goal was the deletion of the object.
-        Err(Error::NotFound(_)) if args.what == Goal::Deleted => Some(Ok(wait.absence(target))),
-        found => found?,
-    };
-    wait.end(found, args, global)
+    let question = question(&cluster, target);
+    follow_goal(&cluster, question, target, (args, global), check).await
 }
 
 /// True if the object that the user named does not exist.

@@ -6,14 +6,8 @@ use baton_view::sites::{
     observed::status, question::SiteQuestion, target::SiteTarget, verdict::judge,
 };
 
-use super::{Goal, GoalState, Wait, WaitArgs, judge_condition};
-use crate::{
-    args::GlobalArgs,
-    commands::Exit,
-    error::Error,
-    text::fleet,
-    wait::{follower::Follower, until},
-};
+use super::{Goal, GoalState, WaitArgs, follow_goal, judge_condition};
+use crate::{args::GlobalArgs, commands::Exit, error::Error, text::fleet};
 
 pub(crate) async fn run(
     target: &SiteTarget,
@@ -34,18 +28,8 @@ pub(crate) async fn run(
     }
     let cluster = global.connect().await?;
     let question = SiteQuestion::<SiteDeployment>::new(target, &cluster.namespace);
-    let mut wait = Wait::new();
-    let found = async {
-        let mut follower = Follower::start(&cluster, question).await?;
-        let look = async |it: &SiteDeployment| wait.stop_text(check_goal(target, it, &args.what));
-        until(&mut follower, target, args.timeout, None, look).await
-    };
-    let found = match found.await {
-        // The goal was the deletion of the object.
-        Err(Error::NotFound(_)) if args.what == Goal::Deleted => Some(Ok(wait.absence(target))),
-        found => found?,
-    };
-    wait.end(found, args, global)
+    let check = |deployment: &SiteDeployment| Some(check_goal(target, deployment, &args.what));
+    follow_goal(&cluster, question, target, (args, global), check).await
 }
 
 /// Checks if a deployment has reached a goal.

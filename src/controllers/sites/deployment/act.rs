@@ -255,8 +255,9 @@ fn revision_key(key: &Key, name: &str) -> RevisionKey {
     }
 }
 
-/// The manifest of a site's revision. It contains the finalizers, which saves a write. When the
-/// revision is deleted, it hands objects back to older revisions that want them.
+/// The manifest of a site's revision. It contains the finalizers, which saves a write. Its probes are
+/// those of the version's record, which all sites share. When the revision is deleted, it hands
+/// objects back to older revisions that want them.
 fn manifest(
     deployment: &SiteDeployment,
     snapshot: &Snapshot,
@@ -283,9 +284,6 @@ fn manifest(
         "previous": previous.collect::<Vec<_>>(),
         "phases": phases,
     });
-    if !snapshot.availability_probes.is_empty() {
-        spec["availabilityProbes"] = json!(snapshot.availability_probes);
-    }
     if let Some(account) = &snapshot.service_account_name {
         spec["serviceAccountName"] = account.as_str().into();
     }
@@ -313,7 +311,7 @@ fn manifest(
 
 #[cfg(test)]
 mod tests {
-    use baton_apis::SiteDeploymentSpec;
+    use baton_apis::{ObjectSetProbe, SiteDeploymentSpec};
     use baton_sites::snapshot::SnapshotPhase;
 
     use super::*;
@@ -352,6 +350,7 @@ mod tests {
         });
         let snapshot = Snapshot {
             phases: phases.collect(),
+            availability_probes: vec![ObjectSetProbe::default()],
             ..Snapshot::default()
         };
         let entry = SiteEntry {
@@ -367,6 +366,7 @@ mod tests {
         let manifest = manifest(&deployment, &snapshot, ("r", 1), &entry, &previous);
         let length = manifest.to_string().len();
         assert!(length < 4096, "{length}");
+        assert_eq!(manifest["spec"]["availabilityProbes"], Value::Null);
         assert_eq!(
             manifest["spec"]["phases"][0]["class"],
             format!("cluster.{}", entry.site)
