@@ -49,6 +49,10 @@ pub const STARTED: &str = "baton.run/Started";
 /// The workloads of a phase of a site that had to stop for a newer revision have no pods left.
 pub const STOPPED: &str = "baton.run/Stopped";
 
+/// Another manager changes or deletes objects as often as they are repaired, and repairs are
+/// delayed; absent otherwise. The type has a prefix, so it is copied to revision and deployment.
+pub const DISPUTED: &str = "baton.run/Disputed";
+
 /// Fixed messages of conditions.
 pub mod messages {
     /// `Available=True`.

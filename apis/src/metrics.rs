@@ -124,6 +124,8 @@ families! {
         "Number of the current revision of a deployment";
     REVISIONS = Gauge "baton_revisions" ["baton_kind", "baton_namespace", "state"]
         "Revisions by state";
+    DISPUTED = Gauge "baton_disputed_revisions" ["baton_kind", "baton_namespace"]
+        "Revisions with objects that another manager changes as often as they are repaired";
     SITES = Gauge "baton_site_deployment_sites" ["baton_name", "baton_namespace", "state"]
         "Sites of a SiteDeployment by state";
     CLUSTER_CONNECTED = Gauge "baton_cluster_connected" ["baton_cluster"]

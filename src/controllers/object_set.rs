@@ -278,6 +278,7 @@ impl ObjectSets {
         let record = &self.set_up(record, true).await?;
         // Setting the number has increased the generation.
         revision.generation = record.generation;
+        revision.disputed = self.owners.disputed(record, self.shared.clock.now());
         let siblings = CachedSiblings::of_set(record, self.observed.stores());
         let previous = record.previous.iter().map(ToString::to_string);
         let executor = self.executor(record, account, failures);
@@ -286,6 +287,7 @@ impl ObjectSets {
             phases,
             probes: &probes,
             siblings: &siblings,
+            controlled: &status.controller_of,
         };
         let (outcome, affected) = executor
             .roll_out(&mut wanted, &kinds, record.key.clone(), previous)

@@ -1,6 +1,8 @@
 //! Executes the decisions of the engine about the objects of an owner: the conversation between the
 //! engine and a cluster.
 
+mod changes;
+
 use std::{collections::BTreeSet, time::Duration};
 
 use tracing::warn;
@@ -11,19 +13,18 @@ use super::{
     objects::Objects,
     observed::AffectedSiblings,
     owners::{Owners, user},
-    pods, repairs,
+    pods,
     shared::Shared,
     storage_classes,
 };
-use baton_apis::conditions::EventReason;
+use baton_apis::{ControlledObjectReference, conditions::EventReason};
 use baton_engine::{
     Answer, Gvk, Request,
     conditions::FAILURES_BEFORE_REPORT,
     delegated::{Delegation, DelegationAnswer},
-    diff::drift::Drifted,
     handover::Siblings,
-    object::{controlled_reference, is_controller, owner_references, text},
-    object_pass::{AppliedFingerprints, Live, WriteResult},
+    object::{is_controller, owner_references, text},
+    object_pass::{AppliedFingerprints, Live},
     pass::{Outcome, Pass, PassResult, Position, Snapshot, Step},
     revision::{Desired, KindState, Kinds, Phase, Revision},
     teardown::{Teardown, TeardownOutcome},
@@ -31,7 +32,6 @@ use baton_engine::{
 use baton_kubernetes::{
     account::Account,
     blockers::{Blocker, LastObserved},
-    events::{EventKind, EventMessage},
     target::{Observation, ObserveError, Target},
 };
 use baton_probes::Probes;
@@ -62,6 +62,8 @@ pub(crate) struct RolloutInput<'a> {
     pub phases: Vec<Phase>,
     pub probes: &'a Probes,
     pub siblings: &'a dyn Siblings,
+    /// The objects that the owner controls, by its last report.
+    pub controlled: &'a [ControlledObjectReference],
 }
 
 impl RolloutInput<'_> {
@@ -129,7 +131,7 @@ impl<K: RecordKind> Executor<'_, K> {
         let phases = &wanted.phases;
         outcome.failing_for = self.note_failing(&outcome);
         self.remember(phases, kinds, &outcome, missing);
-        self.publish_repairs(phases, &outcome).await;
+        self.note_repairs(wanted, &mut outcome).await;
         let affected = self.affected(phases, &outcome, by, previous);
         (outcome, affected)
     }
@@ -343,105 +345,6 @@ impl<K: RecordKind> Executor<'_, K> {
             PassResult::Preflight(_) | PassResult::WriteError(_)
         );
         self.note_waiting(phases, kinds, refused);
-    }
-
-    /// The siblings that a pass affects. Publishes one event for all objects that were taken over.
-    fn affected(
-        &self,
-        phases: &[Phase],
-        outcome: &Outcome,
-        by: RevisionKey,
-        previous: impl Iterator<Item = String>,
-    ) -> AffectedSiblings {
-        let mut names = Vec::new();
-        let mut from = Vec::new();
-        let mut taken = BTreeSet::new();
-        for (at, write) in &outcome.writes {
-            if let WriteResult::TookOver(owner) = write {
-                let key = &at.of(phases).key;
-                names.push(key.to_string());
-                from.extend(owner.clone());
-                taken.insert(controlled_reference(key));
-            }
-        }
-        from.sort_unstable();
-        from.dedup();
-        self.publish_takeovers(&names, &from);
-        let name = |at: &Position| at.of(phases).key.to_string();
-        let recreated = outcome.writes.iter();
-        let recreated = recreated.filter(|(_, write)| *write == WriteResult::Recreated);
-        let recreated = recreated.map(|(at, _)| name(at)).collect();
-        let what = "Deleted {count} object(s) to create them again, as their change is refused";
-        self.publish_objects(EventReason::Recreated, what, recreated);
-        let created = |(_, write): &(_, WriteResult)| {
-            matches!(write, WriteResult::Created | WriteResult::Recreated)
-        };
-        if outcome.writes.iter().any(created) {
-            // If an older revision left a deleted object to this one, it is no owner of the new
-            // object, so that no event of the object wakes it.
-            // one, so no event of the object leads to it.
-            from.extend(previous);
-        }
-        AffectedSiblings {
-            by,
-            siblings: from,
-            taken,
-        }
-    }
-
-    /// Publishes one event for all objects that were repaired in a pass, and counts the repairs.
-    /// The field managers of objects that the account may not read are left out.
-    async fn publish_repairs(&self, phases: &[Phase], outcome: &Outcome) {
-        let mut repaired = Vec::new();
-        for (at, write) in &outcome.writes {
-            let WriteResult::Repaired(drift) = write else {
-                continue;
-            };
-            let Desired { gvk, key, .. } = at.of(phases);
-            let mut drift = drift.clone();
-            if let Some(account) = &self.account
-                && self.target.hides(account, gvk, key).await.is_some()
-            {
-                drift = drift.without_managers();
-            }
-            repaired.push(Drifted::new(key, drift));
-        }
-        if repaired.is_empty() {
-            return;
-        }
-        self.shared.repairs.count(&self.record.key, &repaired);
-        self.publish(EventReason::Repaired, repairs::note(repaired));
-    }
-
-    /// Publishes that the objects of these names were taken over, and from which owners.
-    fn publish_takeovers(&self, names: &[String], from: &[String]) {
-        if names.is_empty() {
-            return;
-        }
-        let count = names.len();
-        let whose = if from.is_empty() {
-            "that had no controller".to_owned()
-        } else {
-            format!("from {}", from.join(", "))
-        };
-        let text = format!("Took over {count} object(s) {whose}: {}", names.join(", "));
-        self.publish(EventReason::TookOver, text);
-    }
-
-    /// Publishes an event about objects, if there are any; `{count}` stands for their number.
-    fn publish_objects(&self, reason: EventReason, what: &str, mut names: Vec<String>) {
-        if names.is_empty() {
-            return;
-        }
-        names.sort_unstable();
-        let what = what.replace("{count}", &names.len().to_string());
-        self.publish(reason, format!("{what}: {}", names.join(", ")));
-    }
-
-    fn publish(&self, reason: EventReason, note: impl Into<EventMessage>) {
-        let (key, uid) = (&self.record.key, &self.record.uid);
-        let events = &self.shared.events;
-        events.publish(key, uid, EventKind::Normal, reason, note);
     }
 
     /// Sends the request for a decision about a delegated phase.

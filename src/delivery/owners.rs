@@ -7,7 +7,7 @@ use std::{
 };
 
 use baton_apis::ObjectSetProbe;
-use baton_engine::{ObjectKey, ended::Ended};
+use baton_engine::{ObjectKey, disputes::Disputes, ended::Ended};
 use baton_fleet::inventory::Inventory;
 use baton_kubernetes::{
     store::{ObjectChange, Source},
@@ -21,6 +21,7 @@ use baton_records::{
     revision::RevisionKey,
 };
 use baton_runtime::source::Wake;
+use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::{
@@ -79,6 +80,8 @@ struct OwnerState {
     ran_before: Option<RanBefore>,
     /// The failing objects whose cause no watch reports.
     failing: Option<Failing>,
+    /// The objects that were repaired of late.
+    disputes: Disputes,
     /// True if a manifest names a kind that is not served, or an object was refused, since the
     /// definition of its kind may change.
     waits_for_kinds: bool,
@@ -91,6 +94,7 @@ impl OwnerState {
             probes: None,
             ran_before: None,
             failing: None,
+            disputes: Disputes::default(),
             waits_for_kinds: false,
         }
     }
@@ -160,6 +164,23 @@ impl<K: RecordKind> Owners<K> {
     /// Stores the failing objects of an owner.
     pub(crate) fn note_failing(&self, owner: &Record<K>, failing: Option<Failing>) {
         self.update(owner, |memory| memory.failing = failing);
+    }
+
+    /// The objects of an owner that must not be repaired yet.
+    pub(crate) fn disputed(&self, owner: &Record<K>, now: Timestamp) -> BTreeSet<ObjectKey> {
+        self.read(owner, |memory| Some(memory.disputes.held(now)))
+            .unwrap_or_default()
+    }
+
+    /// Changes the disputes of an owner.
+    pub(crate) fn with_disputes<T>(
+        &self,
+        owner: &Record<K>,
+        change: impl FnOnce(&mut Disputes) -> T,
+    ) -> Option<T> {
+        let mut result = None;
+        self.update(owner, |memory| result = Some(change(&mut memory.disputes)));
+        result
     }
 
     /// Records if an owner waits for kinds to be served.

@@ -164,6 +164,7 @@ impl PhasePass<'_> {
         revision.was_refused = was_refused(&old.conditions);
         revision.failing_since = failing_since(&old.conditions);
         revision.reported = reported(phases, &old.controller_of);
+        revision.disputed = self.owners.disputed(record, self.shared.clock.now());
         let recorded = self.ended_before.iter().chain(&old.ended);
         let owner = (record, by_object(recorded));
         let read = (self.observed, &self.shared.api);
@@ -239,6 +240,7 @@ impl PhasePass<'_> {
             phases,
             probes: &observed.probes,
             siblings: &siblings,
+            controlled: &observed.old.controller_of,
         };
         if matches!(self.site, SitePass::Trial(_)) {
             return Delivered {

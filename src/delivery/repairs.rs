@@ -194,7 +194,10 @@ mod tests {
             is_surplus: false,
         };
         let fields = fields.iter().map(field).collect();
-        Drift { fields, more: 0 }
+        Drift {
+            fields,
+            ..Drift::default()
+        }
     }
 
     fn object(group: &str, kind: &str, name: &str, drift: Drift) -> Drifted {
@@ -245,14 +248,19 @@ mod tests {
         ]);
         let web = object("apps", "Deployment", "web", edited);
         repairs.count(&owner("shop"), &[web.clone(), web]);
+        let deleted = object("", "ConfigMap", "a", Drift::deleted());
+        repairs.count(&owner("shop"), &[deleted]);
         let labels = concat!(
             r#"{baton_kind="ObjectSet",baton_namespace="shop","#,
             r#"repaired_kind="Deployment.apps",manager="kubectl"}"#
         );
+        let map = r#"{baton_kind="ObjectSet",baton_namespace="shop",repaired_kind="ConfigMap",manager="unknown"}"#;
         assert_eq!(
             metrics.series("baton_repaired_"),
             [
+                format!("baton_repaired_fields_total{map} 0"),
                 format!("baton_repaired_fields_total{labels} 4"),
+                format!("baton_repaired_objects_total{map} 1"),
                 format!("baton_repaired_objects_total{labels} 2"),
             ]
         );
@@ -309,17 +317,15 @@ mod tests {
                 drift(&[(".data.k", &["kubectl-edit"])]),
             ),
             object("", "Service", "c", Drift::default()),
+            object("", "Service", "d", Drift::deleted()),
         ];
         let note = note(objects.clone());
         assert_eq!(
             note.text,
-            "Repaired 3 object(s) that differed: ConfigMap shop/a (.data.k by kubectl-edit), Secret shop/b (.data.pin \
-             removed), Service shop/c"
+            "Repaired 4 object(s) that differed: ConfigMap shop/a (.data.k by kubectl-edit), Secret shop/b (.data.pin \
+             removed), Service shop/c, Service shop/d (deleted)"
         );
         let reported = from_annotation(&note.annotations[ANNOTATION_REPAIRS]);
-        assert_eq!(
-            reported,
-            [objects[1].clone(), objects[0].clone(), objects[2].clone()]
-        );
+        assert_eq!(reported, [1, 0, 2, 3].map(|n: usize| objects[n].clone()));
     }
 }

@@ -12,7 +12,7 @@ use std::{
 use baton_apis::{
     ConditionStatus, LifecycleState,
     conditions::{AVAILABLE, PAUSED, PROGRESSING, Reason},
-    metrics::{CLUSTER_CONNECTED, DEPLOYMENT_CONDITION, DEPLOYMENT_REVISION, REVISIONS},
+    metrics::{CLUSTER_CONNECTED, DEPLOYMENT_CONDITION, DEPLOYMENT_REVISION, DISPUTED, REVISIONS},
 };
 use baton_fleet::inventory::Inventory;
 use baton_kubernetes::fence::Fence;
@@ -55,6 +55,12 @@ struct RevisionLabels {
     baton_kind: &'static str,
     baton_namespace: String,
     state: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct DisputedLabels {
+    baton_kind: &'static str,
+    baton_namespace: String,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -132,6 +138,8 @@ impl Collector for States {
         encode_family(&mut encoder, &DEPLOYMENT_REVISION, &numbers)?;
         let revisions = of_revisions(&observed.revisions.all());
         encode_family(&mut encoder, &REVISIONS, &revisions)?;
+        let disputed = of_disputed(&observed.revisions.all());
+        encode_family(&mut encoder, &DISPUTED, &disputed)?;
         let clusters = of_clusters(self.inventory.connected());
         encode_family(&mut encoder, &CLUSTER_CONNECTED, &clusters)
     }
@@ -181,6 +189,18 @@ fn of_revisions(records: &[Arc<RevisionRecord>]) -> Family<RevisionLabels, Gauge
             baton_kind: record.key.kind.kind(),
             baton_namespace: record.key.namespace.to_string(),
             state: state(record),
+        };
+        family.get_or_create(&labels).inc();
+    }
+    family
+}
+
+fn of_disputed(records: &[Arc<RevisionRecord>]) -> Family<DisputedLabels, Gauge> {
+    let family = Family::<DisputedLabels, Gauge>::default();
+    for record in records.iter().filter(|record| record.disputed) {
+        let labels = DisputedLabels {
+            baton_kind: record.key.kind.kind(),
+            baton_namespace: record.key.namespace.to_string(),
         };
         family.get_or_create(&labels).inc();
     }
@@ -333,6 +353,21 @@ mod tests {
         assert_eq!(
             series(|registry| registry.register("x_revisions", "", family)),
             [r#"x_revisions{baton_kind="ObjectSet",baton_namespace="shop",state="Paused"} 2"#]
+        );
+    }
+
+    #[test]
+    fn disputed_revisions_are_counted() {
+        let record = |status: &str| {
+            let (name, because) = ("type", "reason");
+            let condition =
+                json!([{name: "baton.run/Disputed", "status": status, because: "Disputed"}]);
+            Arc::new(revision(&json!({}), "Active", &condition))
+        };
+        let family = of_disputed(&[record("True"), record("True"), record("False")]);
+        assert_eq!(
+            series(|registry| registry.register("x_disputed", "", family)),
+            [r#"x_disputed{baton_kind="ObjectSet",baton_namespace="shop"} 2"#]
         );
     }
 

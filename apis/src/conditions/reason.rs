@@ -94,6 +94,9 @@ pub enum Reason {
     RevisionRepeated,
     /// `Progressing=Unknown`: the deadline is suspended while the deployment is paused.
     DeploymentPaused,
+    /// `baton.run/Disputed=True`: another manager changes or deletes objects as often as they are
+    /// repaired, and repairs are delayed.
+    Disputed,
     /// `Started=True` of a phase of a site.
     Started,
     /// `Stopped=True`.

@@ -24,11 +24,17 @@ const MAX_DELAY: SignedDuration = SignedDuration::from_hours(1);
 /// Time when the next equal object may be created; `None` if now. `made` is the number created in a
 /// row, and `last` the time of the last creation.
 pub fn until(made: usize, last: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
-    let doublings = u32::try_from(made.checked_sub(WITHOUT_DELAY)?).unwrap_or(u32::MAX);
-    let factor = 2_i32.saturating_pow(doublings);
-    let delay = SHORTEST.saturating_mul(factor).min(MAX_DELAY);
+    let delay = growing(made.checked_sub(WITHOUT_DELAY)?, MAX_DELAY);
     let until = end_of(last?, delay);
     (until > now).then_some(until)
+}
+
+/// The delay after a number of delayed attempts: ten seconds for none, then twice as long each
+/// time, up to `longest`.
+pub(crate) fn growing(attempts: usize, longest: SignedDuration) -> SignedDuration {
+    let doublings = u32::try_from(attempts).unwrap_or(u32::MAX);
+    let factor = 2_i32.saturating_pow(doublings);
+    SHORTEST.saturating_mul(factor).min(longest)
 }
 
 #[cfg(test)]

@@ -106,6 +106,7 @@ pub fn report_pass(
             set_succeeded(&mut conditions, revision, outcome.controls_all, now).unwrap_or(requeue);
     }
     set_paused(&mut conditions, revision, outcome.pause_agreed);
+    let requeue = requeue.within(outcome.delayed_for);
     let mut status = into_status(conditions, previous, revision);
     merge_remote_phases(&mut status.remote_phases, outcome.remote_phases);
     status.controller_of = outcome.controller_of;
@@ -181,6 +182,7 @@ pub fn report_phase(
     let mut conditions = Conditions::new(&previous.conditions, revision.generation, now);
     let Availability { is_error, requeue } =
         set_available(&mut conditions, revision, &outcome, failures, true);
+    let requeue = requeue.within(outcome.delayed_for);
     if is_error {
         conditions.set_place(&outcome.mapped);
     } else {

@@ -17,6 +17,7 @@ pub mod definitions;
 pub mod delegated;
 pub mod deployment;
 pub mod diff;
+pub mod disputes;
 pub mod ended;
 pub mod handover;
 pub mod heirs;

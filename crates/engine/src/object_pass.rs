@@ -23,6 +23,7 @@ use crate::{
         annotation, is_terminating, metadata, metadata_mut, owner_references, why_terminating,
     },
     revision::{Delivery, Desired, Revision},
+    stop::is_stopped,
 };
 use baton_apis::{EndedObject, EndedOutcome, constants::ANNOTATION_REVISION};
 use references::References;
@@ -111,7 +112,9 @@ pub enum WriteResult {
     Repaired(Drift),
     /// A workload of the revision was stopped, or started again.
     Switched,
-    /// The object was deleted to be created again; it may have been created already.
+    /// The object was deleted to be created again, and its deletion has not ended.
+    Deleted,
+    /// The object was deleted and, unless its creation failed, created again.
     Recreated,
 }
 
@@ -324,6 +327,10 @@ impl<'a> ObjectPass<'a> {
         if let Some(claim) = self.siblings.taken_by_newer(&self.desired.key) {
             return NextAction::Wait(format!("not found, {claim}"));
         }
+        if self.revision.disputed.contains(&self.desired.key) {
+            let text = "not found: it is deleted as soon as it is created, so this is delayed";
+            return NextAction::Wait(text.to_owned());
+        }
         let mut body = self.desired.manifest.clone();
         let fields = metadata_mut(&mut body);
         let own = self.revision.identity.controller_reference();
@@ -400,6 +407,9 @@ impl<'a> ObjectPass<'a> {
         if settled.is_some_and(|(_, print)| diff::live_fingerprint(live) == Some(print)) {
             return NextAction::Nothing;
         }
+        if self.is_disputed(live) {
+            return NextAction::Nothing;
+        }
         // Without a recorded fingerprint, for instance after a restart, the difference may be only
         // in the form in which the server stores a value; a dry run shows that. With legacy entries
         // the fingerprint also covers unwanted fields. A definition is checked before each change.
@@ -408,6 +418,12 @@ impl<'a> ObjectPass<'a> {
             && !is_definition(&self.desired.gvk);
         let is_checked = differs || self.progress == Progress::Checked;
         self.need_to_apply(body, (live, situation), is_checked)
+    }
+
+    /// True if a repair of the object has to wait. The switch of a workload is no repair.
+    fn is_disputed(&self, live: &Value) -> bool {
+        let is_switched = is_stopped(live) != is_stopped(&self.desired.manifest);
+        self.revision.disputed.contains(&self.desired.key) && !is_switched
     }
 
     /// True if the live object has the wanted content, so that only owner and revision number

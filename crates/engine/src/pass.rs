@@ -450,6 +450,7 @@ impl<'a> Pass<'a> {
             learned: Vec::new(),
             blockers: self.blockers,
             failing_for: Duration::ZERO,
+            delayed_for: None,
         };
         let paused = self.snapshot.revision.is_paused();
         for (phase, objects) in self.objects.into_iter().enumerate() {

@@ -89,6 +89,8 @@ pub struct Revision {
     /// The objects that have run to their end with the same content, in this revision or an older
     /// one. They are not created again.
     pub ended: BTreeMap<ObjectKey, EndedObject>,
+    /// The objects that are not repaired for now, because others change them again at once.
+    pub disputed: BTreeSet<ObjectKey>,
     /// The objects that newer revisions of the chain want in the same cluster; only for a teardown.
     pub newer_wants: BTreeSet<ObjectKey>,
     /// The objects that the revision may have written, by its last report; only for a teardown.

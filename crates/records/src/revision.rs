@@ -12,7 +12,7 @@ use std::{
 use baton_apis::{
     LifecycleState, ObjectSetSpec, ObjectSetStatus, PreviousRevisionReference,
     RemotePhaseReference,
-    conditions::{ARCHIVED, AVAILABLE, Reason, SUCCEEDED},
+    conditions::{ARCHIVED, AVAILABLE, DISPUTED, Reason, SUCCEEDED},
     constants::{
         ANNOTATION_ABANDON, ANNOTATION_CHANGE_CAUSE, ANNOTATION_HASH, ANNOTATION_LOST_HUBS,
         ANNOTATION_ON_DELETION, ANNOTATION_PACKAGE_SOURCE_IMAGE, ANNOTATION_PAUSED_BY_PARENT,
@@ -69,6 +69,7 @@ pub type Revisions = Store<RevisionKind>;
 
 /// The fields of a revision that controllers look up.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct RevisionFields {
     /// Time of its creation.
     pub created: Option<Timestamp>,
@@ -116,6 +117,8 @@ pub struct RevisionFields {
     /// The condition `Available` in one word: `Available` if it is true, else its reason, or
     /// `Other` for a reason of another implementation.
     pub availability: Option<Reason>,
+    /// True if objects are disputed: another manager changes them as often as they are repaired.
+    pub disputed: bool,
 }
 
 /// The Release that a revision installs.
@@ -252,10 +255,11 @@ impl RecordKind for RevisionKind {
             mut annotations,
             ..
         } = metadata;
-        let archived = status
-            .conditions
-            .iter()
-            .any(|condition| condition.type_ == ARCHIVED && condition.status == "True");
+        let is_true = |type_: &str| {
+            let mut conditions = status.conditions.iter();
+            conditions.any(|condition| condition.type_ == type_ && condition.status == "True")
+        };
+        let (archived, disputed) = (is_true(ARCHIVED), is_true(DISPUTED));
         let mut conditions = status.conditions.iter();
         let available = conditions.find(|condition| condition.type_ == AVAILABLE);
         let availability = available.map(|it| Reason::of_state(&it.status, &it.reason));
@@ -302,6 +306,7 @@ impl RecordKind for RevisionKind {
             inherited,
             archived,
             availability,
+            disputed,
         })
     }
 
@@ -312,6 +317,7 @@ impl RecordKind for RevisionKind {
         }
         let available = find(&status.conditions, AVAILABLE);
         fields.availability = available.map(|it| Reason::of_state(&it.status, &it.reason));
+        fields.disputed = is_true(&status.conditions, DISPUTED);
         if let Some(site) = &mut fields.site {
             site.status_changed(status);
         }

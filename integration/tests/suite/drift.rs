@@ -7,6 +7,7 @@ use crate::tenants::{DEPLOYER, allow};
 
 both_scopes! {
     a_field_taken_by_force_is_reported_with_its_manager;
+    a_deletion_is_reported;
 }
 
 const OBJECTS: &str = "baton_repaired_objects_total";
@@ -114,6 +115,35 @@ async fn a_field_taken_by_force_is_reported_with_its_manager(scope: Scope) {
         (&item["repaired"], &item["times"]),
         (&json!(true), &json!(1))
     );
+}
+
+async fn a_deletion_is_reported(scope: Scope) {
+    let cm = configmap("cm").data("k", "v");
+    let ns = revision_of(scope, &cm).await;
+    ns.delete(&cm).await;
+    let text = format!(
+        "Repaired 1 object(s) that differed: ConfigMap {}/cm (deleted)",
+        ns.name()
+    );
+    ns.has_event("Normal", &text).await;
+    if scope == Scope::Namespaced {
+        let labels = [
+            ("baton_namespace", ns.name()),
+            ("repaired_kind", "ConfigMap"),
+        ];
+        assert_eq!(ns.metrics().sum(OBJECTS, &labels), Some(1.0));
+        assert_eq!(ns.metrics().sum(FIELDS, &labels), Some(0.0));
+    }
+    let reported = ns.plugin(&["drift", &target(&ns, "v1"), "-o", "json"]);
+    assert_eq!(reported.code, 1, "{reported:?}");
+    let value: Value = serde_json::from_str(&reported.stdout).unwrap();
+    let item = &value["items"][0];
+    assert_eq!(
+        (&item["deleted"], &item["object"]),
+        (&json!(true), &json!("ConfigMap/cm"))
+    );
+    let table = ns.plugin(&["drift", &target(&ns, "v1")]).stdout;
+    assert!(table.trim_end().ends_with("deleted"), "{table}");
 }
 
 /// A removed field has no owner any more, and the server does not report which client removed it.

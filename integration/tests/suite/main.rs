@@ -47,6 +47,7 @@ mod deployments_rules;
 mod deployments_slices;
 mod deployments_status;
 mod deployments_takeover;
+mod disputes;
 mod drift;
 mod ended_objects;
 mod ended_phases;

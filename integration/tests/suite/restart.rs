@@ -159,8 +159,9 @@ async fn a_new_manager_observes_changes_made_while_none_ran() {
     ns.object_becomes(&drifts, "repaired", |live| live["data"]["k"] == "v")
         .await;
     let text = format!(
-        "Repaired 1 object(s) that differed: ConfigMap {}/drifts (.data.k by a-user)",
-        ns.name()
+        "Repaired 2 object(s) that differed: ConfigMap {ns}/drifts (.data.k by a-user), ConfigMap {ns}/vanishes \
+         (deleted)",
+        ns = ns.name()
     );
     ns.has_event("Normal", &text).await;
     ns.object_becomes(&vanishes, "made again", |live| !live.is_null())

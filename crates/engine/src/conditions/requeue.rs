@@ -26,6 +26,18 @@ pub enum Requeue {
     Refused,
 }
 
+impl Requeue {
+    /// The same, but after this time at the latest, if any is given. A retry with a growing delay
+    /// comes first, and is followed by another pass.
+    pub(super) fn within(self, limit: Option<Duration>) -> Self {
+        match (self, limit) {
+            (Self::OnEvent, Some(limit)) => Self::After(limit),
+            (Self::After(delay), Some(limit)) => Self::After(delay.min(limit)),
+            (same, _) => same,
+        }
+    }
+}
+
 /// The requeue after a refusal for this reason.
 pub fn requeue_refused(previous: &[Condition], reason: Reason, generation: i64) -> Requeue {
     let stands = find_current(previous, AVAILABLE, generation)

@@ -23,6 +23,7 @@ fn outcome(result: PassResult, controls_all: bool) -> Outcome {
         learned: Vec::new(),
         blockers: Vec::new(),
         failing_for: Duration::ZERO,
+        delayed_for: None,
     }
 }
 
@@ -436,6 +437,30 @@ fn failures_without_events_are_requeued_with_growing_delays() {
     assert_eq!(failing_since(&fresh.conditions), None);
     let since = failing_since(&other.status.conditions);
     assert_eq!(since, Some(Timestamp::UNIX_EPOCH));
+}
+
+/// No event follows the end of a delay.
+#[test]
+fn a_delayed_repair_is_requeued() {
+    let fresh = ObjectSetStatus::default();
+    let now = Timestamp::UNIX_EPOCH;
+    for (delayed_for, expected) in [
+        (None, Requeue::OnEvent),
+        (Some(7), Requeue::After(Duration::from_secs(7))),
+    ] {
+        let mut outcome = outcome(PassResult::Passed, true);
+        outcome.delayed_for = delayed_for.map(Duration::from_secs);
+        let report = report_pass(&fresh, &revision(), outcome.clone(), 0, now);
+        assert_eq!(report.requeue, expected);
+        let (_, requeue) = report_phase(
+            &ObjectSetPhaseStatus::default(),
+            &revision(),
+            outcome,
+            0,
+            now,
+        );
+        assert_eq!(requeue, expected);
+    }
 }
 
 /// The last report about objects of a kind that is away stays.

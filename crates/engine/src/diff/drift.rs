@@ -77,7 +77,7 @@ pub struct Field {
     pub is_surplus: bool,
 }
 
-/// The drift of an object: its changed fields.
+/// The drift of an object: its changed fields, or its deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Drift {
@@ -85,6 +85,10 @@ pub struct Drift {
     pub fields: Vec<Field>,
     /// Number of further changed fields.
     pub more: usize,
+    /// True if the object was deleted. Clients that delete an object are not recorded in it, so no
+    /// manager is known.
+    #[serde(rename = "deleted", skip_serializing_if = "std::ops::Not::not")]
+    pub is_deleted: bool,
 }
 
 /// An object that has drifted.
@@ -129,7 +133,16 @@ impl Drift {
                 path: truncate(path, MAX_PATH).into_owned(),
                 ..Field::default()
             }],
-            more: 0,
+            ..Self::default()
+        }
+    }
+
+    /// The drift of an object that was deleted.
+    #[must_use]
+    pub fn deleted() -> Self {
+        Self {
+            is_deleted: true,
+            ..Self::default()
         }
     }
 
@@ -155,9 +168,9 @@ impl Drift {
         self
     }
 
-    /// True if no field has drifted.
+    /// True if the object exists and no field has drifted.
     pub fn is_empty(&self) -> bool {
-        self.fields.is_empty()
+        self.fields.is_empty() && !self.is_deleted
     }
 
     /// Number of fields that have drifted.
@@ -173,9 +186,12 @@ impl Drift {
     }
 }
 
-/// Prints the drift for people: `.data.a, .data.b by kubectl-edit; .data.c removed`.
+/// Prints the drift for people: `.data.a, .data.b by kubectl-edit; .data.c removed`, or `deleted`.
 impl fmt::Display for Drift {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_deleted {
+            return f.write_str("deleted");
+        }
         let shown = self.fields.len().min(MAX_SHOWN);
         let mut rest = self.fields.get(..shown).unwrap_or_default();
         while let Some(first) = rest.first() {

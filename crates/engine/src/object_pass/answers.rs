@@ -96,7 +96,7 @@ impl ObjectPass<'_> {
                 self.progress = Progress::Checked;
             }
             (Request::DeleteForRecreation(_), Answer::Object(live)) => {
-                self.write = Some(WriteResult::Recreated);
+                self.write = Some(WriteResult::Deleted);
                 self.live = Live::Present(live);
                 self.progress = Progress::Fresh;
             }
@@ -301,9 +301,10 @@ impl ObjectPass<'_> {
         self.learned = self.fingerprints(&live);
         self.live = Live::Present(live);
         self.written = true;
-        if self.write != Some(WriteResult::Recreated) {
-            self.write = Some(write);
-        }
+        self.write = match self.write {
+            Some(WriteResult::Deleted | WriteResult::Recreated) => Some(WriteResult::Recreated),
+            _ => Some(write),
+        };
         if self.is_controlled() {
             self.progress = Progress::Fresh;
         } else {

@@ -603,3 +603,31 @@ fn an_object_is_given_up_in_the_eighth_round() {
         );
     }
 }
+
+/// A delay holds back repairs and creations, but no handover.
+#[test]
+fn a_disputed_object_is_not_repaired() {
+    let disputed = |live: Live| {
+        let mut revision = revision();
+        let key = phases(&revision, &[&["a"]])[0].objects[0].key.clone();
+        revision.disputed.insert(key);
+        run(
+            &revision,
+            &[&["a"]],
+            &no_probes(),
+            |_: &str| live.clone(),
+            &mut accept_all,
+        )
+    };
+    let mut drifted = live("2", "me*");
+    drifted["data"]["k"] = "other".into();
+    for (live, steps, is_done) in [
+        (Live::Present(drifted), "", true),
+        (Live::Present(live("1", "previous*")), "A", true),
+        (Live::Gone, "", false),
+    ] {
+        let (letters, outcome) = disputed(live.clone());
+        assert_eq!(letters, steps, "{live:?}");
+        assert_eq!(outcome.result == PassResult::Passed, is_done, "{live:?}");
+    }
+}

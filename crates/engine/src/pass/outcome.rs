@@ -91,6 +91,8 @@ pub struct Outcome {
     /// a change of this set. A pass cannot determine it; the caller, which has the earlier passes,
     /// sets it.
     pub failing_for: Duration,
+    /// Time after which a delay of [repairs](crate::disputes) ends. The caller sets it.
+    pub delayed_for: Option<Duration>,
 }
 
 impl Pass<'_> {

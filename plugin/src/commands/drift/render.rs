@@ -63,10 +63,14 @@ pub(super) fn table(rows: &[Row], with_namespaces: bool, now: Timestamp) -> Tabl
 /// The rows as a value for programs, with warnings about objects that could not be compared.
 pub(super) fn value(rows: &[Row], warnings: &[String]) -> Value {
     let items = rows.iter().map(|row| {
-        let Drift { fields, more } = &row.drift;
+        let Drift {
+            fields,
+            more,
+            is_deleted,
+        } = &row.drift;
         let mut item = json!({
             "namespace": row.namespace, "object": row.object, "owner": row.owner, "fields": fields,
-            "moreFields": more,
+            "moreFields": more, "deleted": is_deleted,
         });
         let reported = match &row.state {
             State::Repaired { last, times } => json!({
@@ -119,6 +123,11 @@ mod tests {
                 Drift::at(".data.k"),
                 State::Standing("paused".to_owned()),
             ),
+            row(
+                "Service/web",
+                Drift::deleted(),
+                State::Repaired { last, times: 1 },
+            ),
         ]
     }
 
@@ -131,7 +140,8 @@ mod tests {
             "STATE      LAST SEEN   OBJECT                OWNER             CHANGED\n\
              repaired   10s                               ObjectSet/web-1   Repaired 1 object(s)\n\
              repaired   10s (x3)    Deployment.apps/web   ObjectSet/web-1   .spec.replicas\n\
-             paused     now         ConfigMap/web         ObjectSet/web-1   .data.k\n"
+             paused     now         ConfigMap/web         ObjectSet/web-1   .data.k\n\
+             repaired   10s         Service/web           ObjectSet/web-1   deleted\n"
         );
         let wide = table(&rows(), true, now).render(Output::plain());
         assert!(wide.starts_with("NAMESPACE   STATE"), "{wide}");
@@ -146,5 +156,7 @@ mod tests {
         assert_eq!(value["items"][2]["repaired"], false);
         assert_eq!(value["items"][2]["message"], "paused");
         assert_eq!(value["items"][0]["lastSeen"], "2026-01-01T00:00:50Z");
+        let deleted = [2, 3].map(|n| value["items"][n]["deleted"].clone());
+        assert_eq!(deleted, [json!(false), json!(true)]);
     }
 }

@@ -120,7 +120,11 @@ fn an_immutable_object_is_recreated_where_annotated() {
         assert_eq!((&*letters, &*found), (steps, result), "{update} {live}");
         let writes: Vec<_> = outcome.writes.iter().map(|(_, write)| write).collect();
         let expected = if letters.contains('X') && result != "write error" {
-            vec![WriteResult::Recreated]
+            vec![if letters.contains('c') {
+                WriteResult::Recreated
+            } else {
+                WriteResult::Deleted
+            }]
         } else if letters.contains('h') {
             vec![WriteResult::TookOver(Some("v1".to_owned()))]
         } else {
