@@ -267,6 +267,7 @@ fn body(response: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tools::write_program;
 
     #[test]
     fn only_a_successful_response_has_a_body() {
@@ -279,9 +280,7 @@ mod tests {
     async fn the_error_about_a_manager_that_ends_shows_its_log() {
         let dir = tempfile::tempdir().unwrap();
         let script = dir.path().join("baton");
-        fs::write(&script, "#!/bin/sh\necho no such cluster >&2\nexit 3\n").unwrap();
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(&script, mode).unwrap();
+        write_program(&script, "echo no such cluster >&2\nexit 3");
         let launch = Launch {
             binary: script,
             cluster: Cluster::Context("nowhere".to_owned()),

@@ -304,6 +304,21 @@ fn mentions(text: &str, version: &str) -> bool {
         .any(|part| bare(part) == bare(version))
 }
 
+/// Writes a program for a test.
+///
+/// Processes that other tests start have copies of the open files of this process, so a program
+/// that this process writes may be busy. A child writes it.
+#[cfg(test)]
+pub(crate) fn write_program(path: &std::path::Path, script: &str) {
+    let write = r##"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""##;
+    let shell = std::process::Command::new("/bin/sh")
+        .args(["-c", write])
+        .arg(path)
+        .arg(script)
+        .status();
+    assert!(shell.unwrap().success());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -342,8 +357,8 @@ mod tests {
             !is_version(&path, Tool::Etcd, "v3.6.8").await,
             "it is not executable yet"
         );
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(&path, mode).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        write_program(&path, "echo etcd Version: 3.6.8");
         assert!(is_version(&path, Tool::Etcd, "v3.6.8").await);
         assert!(!is_version(&path, Tool::Etcd, "v3.6.9").await);
     }

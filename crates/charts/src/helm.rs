@@ -319,7 +319,7 @@ fn cause(words: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::{os::unix::fs::PermissionsExt, time::Instant};
+    use std::time::Instant;
 
     use super::*;
 
@@ -335,8 +335,15 @@ mod tests {
     async fn run(script: &str, values: &[u8], limits: &Limits) -> Result<String, Error> {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("helm");
-        std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-        std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+        // Processes that other tests start have copies of the open files of this process, so a
+        // program that this process writes may be busy. A child writes it.
+        let write = r##"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""##;
+        let shell = std::process::Command::new("/bin/sh")
+            .args(["-c", write])
+            .arg(&program)
+            .arg(script)
+            .status();
+        assert!(shell.unwrap().success());
         let what = Template {
             archive: Path::new("/a.tgz"),
             values,
