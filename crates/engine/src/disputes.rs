@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Number of repairs of a field after which its object is disputed.
-const REPAIRS: usize = 10;
+const REPAIRS: usize = 20;
 /// Longest time without a delay from one repair to the next.
 const WINDOW: SignedDuration = SignedDuration::from_mins(5);
 /// Longest delay of a repair.
@@ -273,10 +273,10 @@ mod tests {
     }
 
     #[test]
-    fn the_tenth_repair_of_a_field_begins_a_dispute_and_each_further_one_doubles_the_delay() {
+    fn many_repairs_of_a_field_begin_a_dispute_and_each_further_one_doubles_the_delay() {
         let mut disputes = Disputes::default();
         let mut now = at(0);
-        for count in 1..10 {
+        for count in 1..REPAIRS {
             assert_eq!(disputes.note(&[repair("cm", ".data.k", "x")], now), []);
             assert!(disputes.held(now).is_empty(), "{count}");
             assert_eq!((disputes.condition(now), disputes.next(now)), (None, None));
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn repairs_that_are_not_related_are_no_dispute() {
         let mut disputes = Disputes::default();
-        for count in 0..27 {
+        for count in 0..57 {
             let now = at(count);
             let repaired = match count % 3 {
                 0 => repair("cm", ".data.k", "x"),
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn an_object_that_is_deleted_repeatedly_is_disputed() {
         let mut disputes = Disputes::default();
-        for _ in 0..10 {
+        for _ in 0..REPAIRS {
             disputes.note(&[Drifted::new(&key("cm"), Drift::deleted())], at(0));
         }
         let condition = disputes.condition(at(0)).unwrap();
@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn the_message_names_few_objects() {
         let mut disputes = Disputes::default();
-        for _ in 0..10 {
+        for _ in 0..REPAIRS {
             let repaired: Vec<_> = (0..9)
                 .map(|n| repair(&format!("cm-{n}"), ".data.k", ""))
                 .collect();

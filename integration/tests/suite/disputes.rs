@@ -46,10 +46,10 @@ async fn repairs_are_few(ns: &TestNamespace) {
     let labels = [("baton_namespace", ns.name())];
     let sum = || ns.metrics().sum("baton_repaired_objects_total", &labels);
     ns.eventually("the last repair to be counted", async || {
-        sum() >= Some(11.0)
+        sum() >= Some(21.0)
     })
     .await;
-    assert!(sum() <= Some(13.0), "{:?}", sum());
+    assert!(sum() <= Some(23.0), "{:?}", sum());
 }
 
 /// The condition names the object, the field, the manager, and the way out. The other objects are

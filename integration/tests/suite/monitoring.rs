@@ -112,7 +112,7 @@ async fn the_rules_and_the_dashboard_use_existing_metrics() {
         .await;
     web.concluded().await;
     // The last repair begins a dispute, which has a series of its own.
-    for _ in 0..10 {
+    for _ in 0..20 {
         ns.merge(&cm, &json!({ "data": { "k": "drifted" } })).await;
         ns.object_becomes(&cm, "repaired", |live| live["data"]["k"] == "v")
             .await;
