@@ -99,6 +99,11 @@ async fn the_second_deployment_continues_once_the_first_is_deleted(scope: Scope)
         collides(&second, 1, first.name()).await;
         first.delete("Background").await;
         first.gone().await;
+        // The garbage collector of the control plane deletes the revisions in its own time.
+        ns.eventually("the revisions to be gone", async || {
+            first.sets().await.is_empty()
+        })
+        .await;
         let gone = Instant::now();
         second.concluded().await;
         assert!(

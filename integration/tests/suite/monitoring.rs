@@ -34,12 +34,16 @@ async fn a_deployment_has_series_while_it_exists(scope: Scope) {
         ("baton_name", web.name()),
     ];
     let with = |more: [(&'static str, &'static str); 2]| [&whose[..], &more[..]].concat();
-    let metrics = ns.metrics();
     let available = with([("condition", "Available"), ("status", "True")]);
-    assert_eq!(metrics.sum(CONDITION, &available), Some(1.0));
     let idle = with([("condition", "Progressing"), ("reason", "Idle")]);
-    assert_eq!(metrics.sum(CONDITION, &idle), Some(1.0));
-    assert_eq!(metrics.sum(NUMBER, &whose), Some(1.0));
+    // The manager receives its own writes by its watch.
+    ns.eventually("the series", async || {
+        let metrics = ns.metrics();
+        metrics.sum(CONDITION, &available) == Some(1.0)
+            && metrics.sum(CONDITION, &idle) == Some(1.0)
+            && metrics.sum(NUMBER, &whose) == Some(1.0)
+    })
+    .await;
 
     web.delete("Foreground").await;
     web.gone().await;
@@ -64,12 +68,18 @@ async fn a_refused_revision_is_counted_by_its_reason() {
         ("baton_namespace", ns.name()),
         ("state", "CollisionDetected"),
     ];
-    assert_eq!(ns.metrics().sum(REVISIONS, &refused), Some(1.0));
+    ns.eventually("the series", async || {
+        ns.metrics().sum(REVISIONS, &refused) == Some(1.0)
+    })
+    .await;
     ns.set_lifecycle("v1", "Archived").await;
     ns.reaches("v1", &[Is("Archived", "True")]).await;
-    assert_eq!(ns.metrics().sum(REVISIONS, &refused), None);
     let archived = [("baton_namespace", ns.name()), ("state", "Archived")];
-    assert_eq!(ns.metrics().sum(REVISIONS, &archived), Some(1.0));
+    ns.eventually("the other series", async || {
+        let metrics = ns.metrics();
+        metrics.sum(REVISIONS, &refused).is_none() && metrics.sum(REVISIONS, &archived) == Some(1.0)
+    })
+    .await;
 }
 
 /// Creates a Cluster that is unreachable. It has a series as long as the Cluster exists.
