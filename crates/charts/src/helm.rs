@@ -337,7 +337,7 @@ mod tests {
         let program = folder.path().join("helm");
         // Processes that other tests start have copies of the open files of this process, so a
         // program that this process writes may be busy. A child writes it.
-        let write = r##"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""##;
+        let write = r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#;
         let shell = std::process::Command::new("/bin/sh")
             .args(["-c", write])
             .arg(&program)
