@@ -309,7 +309,7 @@ fn mentions(text: &str, version: &str) -> bool {
 /// Processes that other tests start have copies of the open files of this process, so a program
 /// that this process writes may be busy. A child writes it.
 #[cfg(test)]
-pub(crate) fn write_program(path: &std::path::Path, script: &str) {
+pub(crate) fn write_program(path: &Path, script: &str) {
     let write = r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#;
     let shell = std::process::Command::new("/bin/sh")
         .args(["-c", write])
