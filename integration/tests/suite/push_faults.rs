@@ -308,7 +308,8 @@ async fn expired_credentials() {
     let site = &Site::get(PUSH).await;
     let account = site.account().await;
     let expiring = OnceCell::new();
-    let token = || account.expiring_token(Duration::from_secs(5));
+    // The first connection of a slow machine takes some seconds.
+    let token = || account.expiring_token(Duration::from_secs(20));
     let rollout = &Rollout::new(site, |join| join.token(expiring.get_or_init(token))).await;
     site.until_refused(expiring.get().unwrap()).await;
     rollout
