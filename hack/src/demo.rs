@@ -79,7 +79,10 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
         (Some(own), _) => (
             own.hub.kubectl().as_std().get_program().into(),
             Cluster::Kubeconfig(own.hub.kubeconfig()),
-            ClusterAccess::First(own.kubeconfigs()),
+            ClusterAccess::First {
+                kubeconfigs: own.kubeconfigs(),
+                helm: own.helm.clone(),
+            },
         ),
         (None, context) => {
             let name = context.clone().unwrap_or_default();

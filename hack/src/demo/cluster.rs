@@ -77,7 +77,11 @@ pub(crate) enum ClusterAccess {
     Context(String),
     /// As the first of these kubeconfigs, a value of `KUBECONFIG`. Applications and sites use the
     /// other clusters too.
-    First(OsString),
+    First {
+        kubeconfigs: OsString,
+        /// The path of helm, which renders the charts of Applications.
+        helm: String,
+    },
 }
 
 /// The programs that the tour has built for its commands.
@@ -92,7 +96,7 @@ impl DemoCluster {
     pub(crate) fn new(dirs: &Dirs, kubectl: OsString, way: ClusterAccess) -> Self {
         let crds = match way {
             ClusterAccess::Context(_) => vec![dirs.crds()],
-            ClusterAccess::First(_) => vec![dirs.crds(), dirs.release_crds()],
+            ClusterAccess::First { .. } => vec![dirs.crds(), dirs.release_crds()],
         };
         Self {
             workspace: dirs.workspace.clone(),
@@ -105,7 +109,7 @@ impl DemoCluster {
 
     /// True if the tour has other clusters as well.
     pub(crate) fn has_others(&self) -> bool {
-        matches!(self.way, ClusterAccess::First(_))
+        matches!(self.way, ClusterAccess::First { .. })
     }
 
     /// Checks that no manager runs and that the namespace of the tour is free. Changes nothing.
@@ -250,8 +254,9 @@ impl DemoCluster {
         command.current_dir(&self.workspace);
         match &self.way {
             ClusterAccess::Context(name) => Cluster::Context(name.clone()).select(&mut command),
-            ClusterAccess::First(kubeconfigs) => {
+            ClusterAccess::First { kubeconfigs, helm } => {
                 command.env("KUBECONFIG", kubeconfigs);
+                command.env("HELM_BIN", helm);
             }
         }
         command
