@@ -136,10 +136,9 @@ impl Collector for States {
         let (conditions, numbers) = of_deployments(&observed.deployments.all());
         encode_family(&mut encoder, &DEPLOYMENT_CONDITION, &conditions)?;
         encode_family(&mut encoder, &DEPLOYMENT_REVISION, &numbers)?;
-        let revisions = of_revisions(&observed.revisions.all());
-        encode_family(&mut encoder, &REVISIONS, &revisions)?;
-        let disputed = of_disputed(&observed.revisions.all());
-        encode_family(&mut encoder, &DISPUTED, &disputed)?;
+        let revisions = observed.revisions.all();
+        encode_family(&mut encoder, &REVISIONS, &of_revisions(&revisions))?;
+        encode_family(&mut encoder, &DISPUTED, &of_disputed(&revisions))?;
         let clusters = of_clusters(self.inventory.connected());
         encode_family(&mut encoder, &CLUSTER_CONNECTED, &clusters)
     }

@@ -48,9 +48,7 @@ impl Stores {
         versions.sort_by_key(|version| std::cmp::Reverse(version.record.revision));
         versions
     }
-}
 
-impl Stores {
     /// The probes of the version of a revision; `None` if its record does not exist, or is not
     /// known.
     pub(super) fn probes(&self, namespace: &str, entry: &SiteEntry) -> Option<Vec<ObjectSetProbe>> {
