@@ -149,15 +149,14 @@ async fn the_overview_costs_one_list_request_per_kind() {
         "objectsets",
         "sitedeployments",
     ];
-    for (args, expected) in [
-        (&["status"][..], &both[..]),
-        (&["status", "-l", "app=web", "--unhealthy"], &both),
-        (&["status", "-A"], &everywhere),
-    ] {
-        let mut asked = plugin.asks_for(args).await;
-        asked.retain(|it| !["capacitytargets", "releases"].contains(&&**it));
-        assert_eq!(asked, expected, "{args:?}");
+    for args in [&["status"][..], &["status", "-l", "app=web", "--unhealthy"]] {
+        assert_eq!(plugin.asks_for(args).await, both, "{args:?}");
     }
+    // Deployments of other tests may need their slices or Releases, and fill further pages of a list.
+    let mut asked = plugin.asks_for(&["status", "-A"]).await;
+    asked.retain(|it| everywhere.contains(&&**it));
+    asked.dedup();
+    assert_eq!(asked, everywhere);
 }
 
 /// The other revisions of the namespace are not read, because they can be many and large.

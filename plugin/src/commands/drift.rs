@@ -63,7 +63,7 @@ enum State {
     /// The object was repaired so many times, last at this time.
     Repaired { last: Option<Timestamp>, times: i64 },
     /// The object was repaired, as the text of an event without details reports.
-    Told {
+    Reported {
         last: Option<Timestamp>,
         times: i64,
         text: String,

@@ -43,6 +43,9 @@ Examples:
   # A directory of manifests as the ObjectDeployment of the directory's name
   kubectl baton pack shop/ | kubectl apply --server-side -f -
 
+  # The changes, and every object that the cluster would refuse: without --apply, pack contacts no cluster
+  kubectl baton pack shop/ | kubectl baton diff -f -
+
   # The same, sent to the cluster at once; the next time it makes the next revision
   kubectl baton pack shop/ --apply --change-cause 'shop 1.2'
 
@@ -120,8 +123,9 @@ Annotations, which are removed from the packed objects:
 /// cluster-scoped or in several namespaces, it is a ClusterObjectDeployment. Content that is too
 /// large for one object is moved to slices (ObjectSlice), which are printed first.
 ///
-/// With --apply, nothing is written if the server or the manager would refuse an object, as
-/// `kubectl baton diff -f` shows it. The exit code is 0 once the result is applied or, with --wait,
+/// With --apply, nothing is written if the server or the manager would refuse an object, such as a
+/// changed immutable field or an object in a missing namespace. `kubectl baton diff -f` shows the
+/// same. The exit code is 0 once the result is applied or, with --wait,
 /// rolled out, 1 if it is not rolled out, 2 after an error, 3 if an object would be refused, and 4 if
 /// another template was applied to the deployment meanwhile.
 ///

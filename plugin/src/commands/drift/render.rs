@@ -33,7 +33,7 @@ pub(super) fn table(rows: &[Row], with_namespaces: bool, now: Timestamp) -> Tabl
     let mut table = Table::new(&headings[skip..]);
     for row in rows {
         let (state, when): (Cell, String) = match &row.state {
-            State::Repaired { last, times } | State::Told { last, times, .. } => {
+            State::Repaired { last, times } | State::Reported { last, times, .. } => {
                 let when = age(*last, now);
                 let when = match times {
                     1 => when,
@@ -44,7 +44,7 @@ pub(super) fn table(rows: &[Row], with_namespaces: bool, now: Timestamp) -> Tabl
             State::Standing(why) => (Cell::painted(Paint::Warn, why), "now".to_owned()),
         };
         let changed = match &row.state {
-            State::Told { text, .. } => text.clone(),
+            State::Reported { text, .. } => text.clone(),
             State::Repaired { .. } | State::Standing(_) => row.drift.to_string(),
         };
         let cells: [Cell; 6] = [
@@ -76,7 +76,7 @@ pub(super) fn value(rows: &[Row], warnings: &[String]) -> Value {
             State::Repaired { last, times } => json!({
                 "repaired": true, "lastSeen": last.map(|it| it.to_string()), "times": times,
             }),
-            State::Told { last, times, text } => json!({
+            State::Reported { last, times, text } => json!({
                 "repaired": true, "lastSeen": last.map(|it| it.to_string()), "times": times, "message": text,
             }),
             State::Standing(why) => json!({ "repaired": false, "message": why }),
@@ -107,7 +107,7 @@ mod tests {
             row(
                 "",
                 Drift::default(),
-                State::Told {
+                State::Reported {
                     last,
                     times: 1,
                     text: "Repaired 1 object(s)".to_owned(),

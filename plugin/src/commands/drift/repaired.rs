@@ -72,7 +72,7 @@ fn of_event(event: &Value, owner: String, namespace: &str) -> Vec<Row> {
             object: String::new(),
             owner,
             drift: Drift::default(),
-            state: State::Told { last, times, text },
+            state: State::Reported { last, times, text },
         }];
     }
     let rows = objects.into_iter().map(|object| Row {
@@ -89,18 +89,18 @@ impl State {
     /// The time of the last repair; `None` for drift that exists now.
     fn last(&self) -> Option<Timestamp> {
         match self {
-            Self::Repaired { last, .. } | Self::Told { last, .. } => *last,
+            Self::Repaired { last, .. } | Self::Reported { last, .. } => *last,
             Self::Standing(_) => None,
         }
     }
 
     /// Adds another event about the same drift.
     fn add(&mut self, other: &Self) {
-        let (Self::Repaired { last, times } | Self::Told { last, times, .. }) = self else {
+        let (Self::Repaired { last, times } | Self::Reported { last, times, .. }) = self else {
             return;
         };
         if let Self::Repaired { last: at, times: n }
-        | Self::Told {
+        | Self::Reported {
             last: at, times: n, ..
         } = other
         {
@@ -202,7 +202,7 @@ mod tests {
         let rows = rows(&[event("web-1", 10, None, &[])], &about());
         let [
             Row {
-                state: State::Told { text, times: 1, .. },
+                state: State::Reported { text, times: 1, .. },
                 ..
             },
         ] = &rows[..]
