@@ -6,6 +6,8 @@
 //! - A [user](User) is notified when a blocker is deleted, or when a part of it changes that
 //!   decides about adoption: its UID, owners, labels, annotations, or the start of its deletion.
 //!   Changes of its status or content are not reported.
+//! - If the blocker is also in the cache of children, and the cache is later than this watch, the
+//!   user is notified again when the cache has changed.
 //!
 //! # Caveats
 //!
@@ -15,7 +17,10 @@
 use std::{
     collections::{HashMap, hash_map::DefaultHasher},
     hash::{Hash as _, Hasher as _},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use kube::Client;
@@ -72,7 +77,15 @@ pub(crate) struct Blockers {
     client: Client,
     discovery: Arc<Discovery>,
     report: Arc<dyn Fn(User) + Send + Sync>,
-    watched: Mutex<HashMap<User, HashMap<Blocker, Task>>>,
+    watched: Mutex<HashMap<User, HashMap<Blocker, Watched>>>,
+}
+
+/// The watch on a blocker.
+struct Watched {
+    task: Task,
+    /// True if the user was notified, and the cache of children has not reported a change of the
+    /// blocker since.
+    is_ahead: Arc<AtomicBool>,
 }
 
 impl Blockers {
@@ -101,22 +114,36 @@ impl Blockers {
                 tracing::debug!(%user, key = %blocker.key, "too many blockers, not watched");
                 break;
             }
-            let task = before
+            let watch = before
                 .remove(&blocker)
                 // A task ends if the kind could not be looked up.
-                .filter(|task| !task.is_finished())
+                .filter(|watched| !watched.task.is_finished())
                 .unwrap_or_else(|| self.start(user.clone(), blocker.clone(), last));
-            after.insert(blocker, task);
+            after.insert(blocker, watch);
         }
         if !after.is_empty() {
             watched.insert(user.clone(), after);
         }
     }
 
-    fn start(&self, user: User, blocker: Blocker, last_observed: LastObserved) -> Task {
+    /// Notifies the users of a blocker that was reported before its change was in the cache of
+    /// children. Their passes may have decided by the former state. Call it after each change of the
+    /// cache.
+    pub fn cache_changed(&self, key: &ObjectKey) {
+        for (user, blockers) in &*self.watched.lock() {
+            let mut blockers = blockers.iter().filter(|(blocker, _)| blocker.key == *key);
+            if blockers.any(|(_, watched)| watched.is_ahead.swap(false, Ordering::Relaxed)) {
+                (self.report)(user.clone());
+            }
+        }
+    }
+
+    fn start(&self, user: User, blocker: Blocker, last_observed: LastObserved) -> Watched {
         let client = self.client.clone();
         let (discovery, report) = (Arc::clone(&self.discovery), Arc::clone(&self.report));
-        Task::spawn(async move {
+        let is_ahead = Arc::new(AtomicBool::new(false));
+        let ahead = Arc::clone(&is_ahead);
+        let task = Task::spawn(async move {
             let Blocker { gvk, key } = blocker;
             let Ok(Some(resource)) = discovery.resolve(&gvk).await else {
                 return;
@@ -134,11 +161,13 @@ impl Blockers {
             let mut state = Observed::new(last_observed);
             run(client, spec, move |event| {
                 if state.changed_by(&event) {
+                    ahead.store(true, Ordering::Relaxed);
                     report(user.clone());
                 }
             })
             .await;
-        })
+        });
+        Watched { task, is_ahead }
     }
 }
 
@@ -213,9 +242,46 @@ fn fingerprint(object: &RawValue) -> Option<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::{convert::Infallible, future::pending};
+
+    use http::{Request, Response};
+    use kube::client::Body;
     use serde_json::{Value, json};
+    use tokio::sync::mpsc;
 
     use super::*;
+
+    /// The cache of children is another watch, and may be later.
+    #[tokio::test]
+    async fn users_are_notified_again_when_the_cache_has_the_change() {
+        let silent = |_: Request<Body>| pending::<Result<Response<Body>, Infallible>>();
+        let client = Client::new(tower::service_fn(silent), "default");
+        let discovery = Arc::new(Discovery::new(client.clone()));
+        let (notify, mut notified) = mpsc::unbounded_channel();
+        let report = Arc::new(move |user: User| notify.send(user.uid).unwrap());
+        let blockers = Blockers::new(client, discovery, report);
+        let [one, other] = ["one", "other"].map(|uid| User {
+            kind: "ObjectSet",
+            uid: uid.into(),
+        });
+        let blocker = Blocker {
+            gvk: Gvk::new("v1", "ConfigMap"),
+            key: Gvk::new("v1", "ConfigMap").key("a", "b"),
+        };
+        for user in [&one, &other] {
+            blockers.set(user, [(blocker.clone(), LastObserved::Exists)]);
+        }
+        blockers.cache_changed(&blocker.key);
+        let ahead = Arc::clone(&blockers.watched.lock()[&one][&blocker].is_ahead);
+        ahead.store(true, Ordering::Relaxed);
+        // The pass that follows decides by the cache, and is still blocked.
+        blockers.set(&one, [(blocker.clone(), LastObserved::Exists)]);
+        blockers.cache_changed(&Gvk::new("v1", "Secret").key("a", "b"));
+        blockers.cache_changed(&blocker.key);
+        blockers.cache_changed(&blocker.key);
+        assert_eq!(notified.try_recv().as_deref(), Ok("one"));
+        notified.try_recv().unwrap_err();
+    }
 
     fn object(version: u64, extra: &Value) -> Box<RawValue> {
         let mut object =

@@ -152,7 +152,7 @@ pub(super) struct Inner {
     pub creating: KeyLocks,
     pub rights: Rights,
     pub storage_classes: StorageClasses,
-    blockers: Blockers,
+    blockers: Arc<Blockers>,
     /// Names of the custom resource definitions that exist.
     definitions: Arc<kind_watch::Names>,
     _definitions: Task,
@@ -163,11 +163,23 @@ impl Target {
     #[must_use]
     pub fn new(client: Client, Watcher { events, is_owner }: Watcher) -> Self {
         let discovery = Arc::new(Discovery::new(client.clone()));
+        let blocked = events.clone();
+        let blockers = Arc::new(Blockers::new(
+            client.clone(),
+            Arc::clone(&discovery),
+            Arc::new(move |user| {
+                let _ = blocked.send(TargetEvent::Blocker { user });
+            }),
+        ));
         let changes = events.clone();
+        let blocking = Arc::clone(&blockers);
         // The receiver of events is dropped when the manager shuts down.
         let informers = Arc::new_cyclic(|informers: &Weak<Informers>| {
             let informers = informers.clone();
             let report = move |informed| {
+                if let WatchReport::Changed(change) = &informed {
+                    blocking.cache_changed(&change.key);
+                }
                 let _ = changes.send(match informed {
                     WatchReport::Changed(change) => TargetEvent::Changed(change),
                     WatchReport::Listed(gvk) => TargetEvent::Listed { gvk },
@@ -181,14 +193,6 @@ impl Target {
             let discovery = Arc::clone(&discovery);
             Informers::new(client.clone(), discovery, is_owner, Arc::new(report))
         });
-        let blocked = events.clone();
-        let blockers = Blockers::new(
-            client.clone(),
-            Arc::clone(&discovery),
-            Arc::new(move |user| {
-                let _ = blocked.send(TargetEvent::Blocker { user });
-            }),
-        );
         let names = Arc::new(kind_watch::Names::new(None));
         let definitions = Task::spawn(kind_watch::watch(
             client.clone(),
