@@ -172,13 +172,16 @@ impl Target {
             }),
         ));
         let changes = events.clone();
-        let blocking = Arc::clone(&blockers);
+        // A write that is under way keeps its store, which must not keep the watches on blockers.
+        let blocking = Arc::downgrade(&blockers);
         // The receiver of events is dropped when the manager shuts down.
         let informers = Arc::new_cyclic(|informers: &Weak<Informers>| {
             let informers = informers.clone();
             let report = move |informed| {
-                if let WatchReport::Changed(change) = &informed {
-                    blocking.cache_changed(&change.key);
+                if let (WatchReport::Changed(change), Some(blockers)) =
+                    (&informed, blocking.upgrade())
+                {
+                    blockers.cache_changed(&change.key);
                 }
                 let _ = changes.send(match informed {
                     WatchReport::Changed(change) => TargetEvent::Changed(change),
