@@ -50,6 +50,11 @@ impl<L: Clone + Eq + Hash, T> Turns<L, T> {
         Some((lane, item))
     }
 
+    /// The item that [`Self::pop`] removes next if it accepts all lanes.
+    pub fn next(&self) -> Option<&T> {
+        self.lanes.get(self.order.front()?)?.front()
+    }
+
     /// True if an item waits in a lane that `is_wanted` accepts.
     pub fn any(&self, is_wanted: impl Fn(&L) -> bool) -> bool {
         self.order.iter().any(is_wanted)
