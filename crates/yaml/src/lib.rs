@@ -41,9 +41,15 @@ pub struct Unreadable {
     pub message: String,
 }
 
-/// Limit of the nodes that the aliases of one document expand to: far more than manifests have, and
-/// few enough to refuse documents that expand to gigabytes.
-const MOST_ALIASED_NODES: usize = 1_000_000;
+/// Limit in bytes of the values that the aliases of one document expand to: far more than manifests
+/// need.
+const MOST_ALIASED: usize = 16 << 20;
+/// Size in bytes of a value without its content.
+const VALUE: usize = size_of::<Value>();
+/// Size in bytes of the first node of a map, which has room for 11 entries.
+const MAP: usize = 11 * (VALUE + size_of::<String>()) + 16;
+/// Size in bytes of an entry of a map, if nodes are half full.
+const ENTRY: usize = MAP / 6;
 /// Limit of the nesting of nodes, those behind aliases included.
 const MAX_DEPTH: usize = 256;
 
@@ -54,13 +60,21 @@ const MAX_DEPTH: usize = 256;
 /// strings are converted to strings, the last of equal keys counts, and merged entries have the
 /// position of their merge key.
 pub fn read(text: &str) -> Vec<Result<ParsedDocument, Unreadable>> {
+    read_within(text, &mut Memory::new(usize::MAX))
+}
+
+/// Reads all documents of a stream, as [`read`], into values of a limited memory.
+///
+/// # Guarantees
+/// The document whose values would take more, and all later ones, are unreadable, and take no memory.
+pub fn read_within(text: &str, memory: &mut Memory) -> Vec<Result<ParsedDocument, Unreadable>> {
     // Comments are not needed, and many of them in a row would be an error.
     let options = granit_parser::options! { emit_comments: false };
     let mut parser = Parser::new_from_str_with_options(text, options);
     let mut documents = Vec::new();
     let mut number = 0;
     loop {
-        let mut reader = Reader::new(&mut parser);
+        let mut reader = Reader::new(&mut parser, memory);
         let document = match reader.event() {
             Ok(Event::StreamEnd) => break,
             Ok(Event::DocumentStart(..)) => reader.document(number + 1),
@@ -82,28 +96,63 @@ pub fn read(text: &str) -> Vec<Result<ParsedDocument, Unreadable>> {
     documents
 }
 
+/// The memory for the values of one or several streams. The bytes are estimated from the sizes of
+/// texts, lists and maps.
+#[derive(Debug)]
+pub struct Memory {
+    /// Limit in bytes.
+    most: usize,
+    /// Bytes of the values so far, also of those that were dropped.
+    taken: usize,
+}
+
+impl Memory {
+    /// A memory of at most so many bytes, all of which are free.
+    #[must_use]
+    pub fn new(most: usize) -> Self {
+        Self { most, taken: 0 }
+    }
+
+    /// The bytes of the values that were read so far.
+    #[must_use]
+    pub fn taken(&self) -> usize {
+        self.taken
+    }
+
+    /// Counts bytes before they are allocated.
+    fn take(&mut self, bytes: usize) -> Result<(), String> {
+        self.taken = self.taken.saturating_add(bytes);
+        if self.taken > self.most {
+            let most = self.most;
+            return Err(format!("the values take more than {most} bytes of memory"));
+        }
+        Ok(())
+    }
+}
+
 /// A complete node.
 #[derive(Clone)]
 struct Node {
     value: Value,
-    /// Number of nodes, itself included.
-    size: usize,
+    /// Bytes of memory of its content.
+    bytes: usize,
     /// Number of levels, itself included.
     depth: usize,
 }
 
 impl Node {
     fn new(value: Value) -> Self {
+        let bytes = value.as_str().map_or(0, str::len);
         Self {
             value,
-            size: 1,
+            bytes,
             depth: 1,
         }
     }
 
     /// Counts a contained node, and returns its value.
     fn take(&mut self, node: Self) -> Value {
-        self.size += node.size;
+        self.bytes += node.bytes;
         self.depth = self.depth.max(node.depth + 1);
         node.value
     }
@@ -112,6 +161,7 @@ impl Node {
 /// Reads one document.
 struct Reader<'p, 't> {
     parser: &'p mut Parser<'t, StrInput<'t>>,
+    memory: &'p mut Memory,
     /// Line of the last event.
     line: usize,
     anchors: HashMap<usize, Node>,
@@ -121,9 +171,10 @@ struct Reader<'p, 't> {
 }
 
 impl<'p, 't> Reader<'p, 't> {
-    fn new(parser: &'p mut Parser<'t, StrInput<'t>>) -> Self {
+    fn new(parser: &'p mut Parser<'t, StrInput<'t>>, memory: &'p mut Memory) -> Self {
         Self {
             parser,
+            memory,
             line: 1,
             anchors: HashMap::new(),
             aliased: 0,
@@ -172,20 +223,21 @@ impl<'p, 't> Reader<'p, 't> {
     fn node(&mut self, event: Event<'t>, level: usize, is_items: bool) -> Result<Node, String> {
         let (node, anchor) = match event {
             Event::Scalar(text, style, anchor, tag) => {
+                self.memory.take(text.len())?;
                 let value = scalar(&text, style, tag.as_deref())?;
                 (Node::new(value), anchor)
             }
             Event::Alias(id) => {
                 // The parser has seen the anchor, so the alias is inside of its own anchor's value.
-                let node = self.anchors.get(&id).cloned();
+                let node = self.anchors.get(&id);
                 let node = node.ok_or("an alias stands for a value that contains it")?;
-                self.aliased += node.size;
-                if self.aliased > MOST_ALIASED_NODES {
-                    let message =
-                        format!("the aliases expand to more than {MOST_ALIASED_NODES} values");
+                self.aliased += node.bytes + VALUE;
+                if self.aliased > MOST_ALIASED {
+                    let message = format!("the aliases expand to more than {MOST_ALIASED} bytes");
                     return Err(message);
                 }
-                (node, 0)
+                self.memory.take(node.bytes)?;
+                (node.clone(), 0)
             }
             Event::SequenceStart(..) | Event::MappingStart(..) if level >= MAX_DEPTH => {
                 return Err(too_deep());
@@ -198,6 +250,7 @@ impl<'p, 't> Reader<'p, 't> {
             return Err(too_deep());
         }
         if anchor != 0 {
+            self.memory.take(node.bytes + VALUE)?;
             self.anchors.insert(anchor, node.clone());
         }
         Ok(node)
@@ -216,6 +269,9 @@ impl<'p, 't> Reader<'p, 't> {
                 self.item_lines.push(self.line);
             }
             let item = self.node(event, level + 1, false)?;
+            // A list has room for up to twice its elements.
+            self.memory.take(2 * VALUE)?;
+            node.bytes += 2 * VALUE;
             items.push(node.take(item));
         }
     }
@@ -244,6 +300,9 @@ impl<'p, 't> Reader<'p, 't> {
                 }
                 event => self.node(event, level + 1, false)?,
             };
+            let bytes = if entries.is_empty() { MAP } else { ENTRY };
+            self.memory.take(bytes)?;
+            node.bytes += bytes;
             let key = key_text(node.take(key))?;
             if !written.insert(key.clone()) {
                 self.repeated_keys.push((key.clone(), self.line));
@@ -329,7 +388,7 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, St
         Scalar::Text => ("str", text.into()),
     };
     match wanted {
-        Some(wanted) if wanted != found => Err(format!("`{text}` is no !!{wanted}")),
+        Some(wanted) if wanted != found => Err(format!("a scalar is no !!{wanted}")),
         _ => Ok(value),
     }
 }
@@ -441,7 +500,7 @@ mod tests {
                 2,
                 "the merge key << takes a map or a list of maps",
             ),
-            ("a: !!int x\n", 1, "`x` is no !!int"),
+            ("a: !!int x\n", 1, "a scalar is no !!int"),
             (
                 "a: !!binary eA==\n",
                 1,
@@ -486,7 +545,7 @@ mod tests {
             let list = vec![format!("*a{}", level - 1); 10].join(", ");
             writeln!(bomb, "a{level}: &a{level} [{list}]").unwrap();
         }
-        let message = "the aliases expand to more than 1000000 values";
+        let message = "the aliases expand to more than 16777216 bytes";
         assert_eq!(error(&bomb).2, message);
         for text in [
             "[".repeat(100_000),
