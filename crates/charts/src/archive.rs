@@ -1,22 +1,43 @@
-//! Checks an archive of a chart before helm reads it.
+//! Checks an archive of a chart, and writes the archive that helm reads.
+//!
+//! Helm reads archives and schemas by other programs than this one, which may find other content in
+//! the same bytes: a sparse file, a second key, a number that does not fit. So helm gets an archive
+//! that is written here from what was read.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     collections::BTreeSet,
-    io::{self, Read},
+    io::{self, Read, Write},
 };
 
-use flate2::read::MultiGzDecoder;
+use baton_yaml::Memory;
+use flate2::{Compression, read::MultiGzDecoder, write::GzEncoder};
 use serde_json::Value;
-use tar::EntryType;
+use tar::{Builder, EntryType, Header};
 
 use crate::Limits;
 
 /// Limit of the nesting of archives of dependencies.
 const MAX_DEPTH: usize = 8;
 
+/// File of a chart with the schema of its values.
+const SCHEMA: &str = "values.schema.json";
+
+/// Paths of the drafts of JSON Schema that helm contains.
+const DRAFTS: [&str; 6] = [
+    "schema",
+    "draft-04/schema",
+    "draft-06/schema",
+    "draft-07/schema",
+    "draft/2019-09/schema",
+    "draft/2020-12/schema",
+];
+
 /// Limit in bytes of a file whose content is read.
 const MOST_METADATA: u64 = 4 << 20;
+
+/// Limit in bytes of the memory of the values of such a file.
+const MOST_VALUES: usize = 8 << 20;
 
 /// The facts about the chart of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,10 +46,9 @@ pub struct Inspection {
     pub name: String,
     /// Version of the chart.
     pub version: String,
-    /// True if all schemas of values can be checked with the content of the archive. For other
-    /// schemas helm would read files of this machine, or send requests to any address that the
-    /// chart names.
-    pub local_schemas: bool,
+    /// Paths of the schemas that are left out, because they refer to other files or URLs. For these
+    /// helm would read files of this machine, or send requests to any address that the chart names.
+    pub left_out: Vec<String>,
 }
 
 /// The reason that an archive is refused, for people.
@@ -61,6 +81,9 @@ pub enum Error {
     /// The `Chart.yaml` cannot be read.
     #[error("cannot load Chart.yaml: {0}")]
     Metadata(String),
+    /// A schema of values cannot be read.
+    #[error("{0:?} is no JSON: line {1}, column {2}")]
+    Schema(String, usize, usize),
     /// Dependencies are nested too deeply.
     #[error("archives of dependencies are nested too deeply")]
     Nested,
@@ -69,23 +92,38 @@ pub enum Error {
 /// Reads an archive to its end.
 ///
 /// # Guarantees
-/// No more is unpacked than `limits` allow, archives of dependencies included. At most one
-/// dependency of each level is in memory.
+/// As for [`rewrite`].
 ///
 /// # Errors
 /// If the file is no archive of a chart, or is unsafe to unpack.
 pub fn inspect(packed: impl Read, limits: &Limits) -> Result<Inspection, Error> {
+    rewrite(packed, limits, io::sink())
+}
+
+/// Reads an archive to its end, and writes an archive of its files, and of those schemas of values
+/// that refer to nothing outside of themselves.
+///
+/// # Guarantees
+/// - No more is unpacked than `limits` allow, archives of dependencies included. At most one
+///   dependency of each level is in memory.
+/// - The written archive has only files within one folder, each once. Its schemas are written from
+///   the values that were read.
+///
+/// # Errors
+/// If the file is no archive of a chart, or is unsafe to unpack, or if writing fails. What was
+/// written is of no use then.
+pub fn rewrite(packed: impl Read, limits: &Limits, to: impl Write) -> Result<Inspection, Error> {
     let reader = Reader {
         bytes: Cell::new(limits.unpacked),
         files: Cell::new(limits.files),
         limits,
-        local_schemas: Cell::new(true),
+        left_out: RefCell::default(),
     };
-    let (name, version) = reader.chart(packed, 0)?;
+    let (name, version) = reader.chart(packed, to, 0)?;
     Ok(Inspection {
         name,
         version,
-        local_schemas: reader.local_schemas.get(),
+        left_out: reader.left_out.into_inner(),
     })
 }
 
@@ -94,11 +132,17 @@ struct Reader<'l> {
     bytes: Cell<u64>,
     files: Cell<usize>,
     limits: &'l Limits,
-    local_schemas: Cell<bool>,
+    left_out: RefCell<Vec<String>>,
 }
 
 impl Reader<'_> {
-    fn chart(&self, packed: impl Read, depth: usize) -> Result<(String, String), Error> {
+    /// Copies the chart of an archive. Returns its name and version.
+    fn chart(
+        &self,
+        packed: impl Read,
+        to: impl Write,
+        depth: usize,
+    ) -> Result<(String, String), Error> {
         if depth > MAX_DEPTH {
             return Err(Error::Nested);
         }
@@ -108,54 +152,104 @@ impl Reader<'_> {
             left: &self.bytes,
         };
         let mut archive = tar::Archive::new(unpacked);
+        let mut copy = Builder::new(GzEncoder::new(to, Compression::fast()));
         let mut metadata = None;
         let mut folder: Option<String> = None;
         let mut paths = BTreeSet::new();
-        let most = self.limits.unpacked;
-        let failed = move |error: io::Error| match error.kind() {
-            io::ErrorKind::FileTooLarge => Error::TooBig(most),
-            _ => Error::Unreadable(error.to_string()),
-        };
+        let failed = |error| self.failed(&error);
         for entry in archive.entries().map_err(failed)? {
             let mut entry = entry.map_err(failed)?;
-            let kind = entry.header().entry_type();
-            if kind == EntryType::XGlobalHeader {
+            let Some((path, top, inner)) = self.file(&entry)? else {
                 continue;
-            }
-            let left = self.files.get().checked_sub(1);
-            self.files
-                .set(left.ok_or(Error::TooMany(self.limits.files))?);
-            let path = entry.path_bytes().into_owned();
-            let path = String::from_utf8(path)
-                .map_err(|error| Error::Path(String::from_utf8_lossy(error.as_bytes()).into()))?;
-            let (top, inner) = split(&path)?;
-            match kind {
-                EntryType::Directory => continue,
-                EntryType::Regular => {}
-                kind => return Err(Error::Kind(path, name_of(kind))),
-            }
+            };
             if let Some(folder) = folder.as_ref().filter(|folder| **folder != top) {
                 return Err(Error::Folders(folder.clone(), top));
             }
             folder = Some(top);
             if inner == "Chart.yaml" {
-                metadata = Some(read(&mut entry, MOST_METADATA).map_err(failed)?);
-            } else if inner.ends_with("values.schema.json") {
-                let schema = read(&mut entry, MOST_METADATA).map_err(failed)?;
-                let local = self.local_schemas.get() && is_local(&schema);
-                self.local_schemas.set(local);
+                let content = read(&mut entry, MOST_METADATA).map_err(failed)?;
+                append(&mut copy, &path, &content).map_err(failed)?;
+                metadata = Some(content);
+            } else if is_schema(&inner) {
+                let content = read(&mut entry, MOST_METADATA).map_err(failed)?;
+                match schema(&path, &content)? {
+                    Some(content) => append(&mut copy, &path, &content).map_err(failed)?,
+                    None => self.left_out.borrow_mut().push(path.clone()),
+                }
             } else if is_dependency(&inner) {
                 let archive = read(&mut entry, self.limits.packed).map_err(failed)?;
-                // Another type of reader would make this function generic without an end.
-                self.chart(&mut archive.as_slice() as &mut dyn Read, depth + 1)?;
+                let mut content = Vec::new();
+                // Other types would make this function generic without an end.
+                let (from, to) = (&mut archive.as_slice(), &mut content);
+                self.chart(from as &mut dyn Read, to as &mut dyn Write, depth + 1)?;
+                append(&mut copy, &path, &content).map_err(failed)?;
+            } else {
+                let size = entry.size();
+                let content = Exact {
+                    inner: &mut entry,
+                    left: size,
+                };
+                append_from(&mut copy, &path, size, content).map_err(failed)?;
             }
             if !paths.insert(inner) {
                 return Err(Error::Twice(path));
             }
         }
         io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(failed)?;
+        let packed = copy.into_inner().and_then(GzEncoder::finish);
+        packed.map_err(failed)?;
         identity(&metadata.ok_or(Error::NoChart)?)
     }
+
+    /// The path of a file, its top folder, and its path within that folder; `None` for an entry
+    /// without content.
+    fn file(
+        &self,
+        entry: &tar::Entry<'_, impl Read>,
+    ) -> Result<Option<(String, String, String)>, Error> {
+        let kind = entry.header().entry_type();
+        if kind == EntryType::XGlobalHeader {
+            return Ok(None);
+        }
+        let left = self.files.get().checked_sub(1);
+        self.files
+            .set(left.ok_or(Error::TooMany(self.limits.files))?);
+        let path = entry.path_bytes().into_owned();
+        let path = String::from_utf8(path)
+            .map_err(|error| Error::Path(String::from_utf8_lossy(error.as_bytes()).into()))?;
+        let (top, inner) = split(&path)?;
+        match kind {
+            EntryType::Directory => Ok(None),
+            EntryType::Regular => Ok(Some((path, top, inner))),
+            kind => Err(Error::Kind(path, name_of(kind))),
+        }
+    }
+
+    fn failed(&self, error: &io::Error) -> Error {
+        match error.kind() {
+            io::ErrorKind::FileTooLarge => Error::TooBig(self.limits.unpacked),
+            _ => Error::Unreadable(error.to_string()),
+        }
+    }
+}
+
+/// Writes a file to an archive.
+fn append(copy: &mut Builder<impl Write>, path: &str, content: &[u8]) -> io::Result<()> {
+    append_from(copy, path, content.len() as u64, content)
+}
+
+/// Writes a file of this size to an archive.
+fn append_from(
+    copy: &mut Builder<impl Write>,
+    path: &str,
+    size: u64,
+    content: impl Read,
+) -> io::Result<()> {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(EntryType::Regular);
+    header.set_mode(0o644);
+    header.set_size(size);
+    copy.append_data(&mut header, path, content)
 }
 
 /// The top folder of a path, and the path within it.
@@ -175,6 +269,18 @@ fn split(path: &str) -> Result<(String, String), Error> {
     }
 }
 
+/// True if helm reads a file of a chart as a schema of values: in the folder of a chart or of one of
+/// its dependencies. Elsewhere, a file of this name is only content for templates.
+fn is_schema(inner: &str) -> bool {
+    let mut folders = match inner.rsplit_once('/') {
+        None => return inner == SCHEMA,
+        Some((folders, SCHEMA)) => folders.rsplit('/'),
+        Some(_) => return false,
+    };
+    folders.next();
+    folders.next() == Some("charts")
+}
+
 /// True if helm unpacks a file of a chart as a chart.
 fn is_dependency(inner: &str) -> bool {
     let mut parts = inner.rsplit('/');
@@ -192,7 +298,10 @@ fn read(entry: &mut impl Read, most: u64) -> io::Result<Vec<u8>> {
 /// The name and version in a `Chart.yaml`.
 fn identity(metadata: &[u8]) -> Result<(String, String), Error> {
     let text = str::from_utf8(metadata).map_err(|error| Error::Metadata(error.to_string()))?;
-    let document = baton_yaml::read(text).into_iter().next();
+    let mut memory = Memory::new(MOST_VALUES);
+    let document = baton_yaml::read_within(text, &mut memory)
+        .into_iter()
+        .next();
     let document = match document {
         Some(Ok(document)) => document.value,
         Some(Err(error)) => {
@@ -212,30 +321,48 @@ fn identity(metadata: &[u8]) -> Result<(String, String), Error> {
     Ok((field("name")?, field("version")?))
 }
 
-/// True if a schema has no reference outside of itself.
-fn is_local(schema: &[u8]) -> bool {
-    fn check(value: &Value) -> bool {
-        match value {
-            Value::Object(map) => map.iter().all(|(key, value)| {
-                let local = match (key.as_str(), value) {
-                    ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(text)) => {
-                        text.starts_with('#')
-                    }
-                    // Helm contains the drafts.
-                    ("$schema", Value::String(text)) => {
-                        let text = text.trim_start_matches("http").trim_start_matches('s');
-                        text.starts_with("://json-schema.org/")
-                    }
-                    _ => true,
-                };
-                local && check(value)
-            }),
-            Value::Array(list) => list.iter().all(check),
-            _ => true,
-        }
+/// The schema of values for helm; `None` if it refers to something outside of itself.
+///
+/// # Errors
+/// If it is no JSON.
+fn schema(path: &str, content: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    // Helm skips this mark as well.
+    let content = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content);
+    let unreadable =
+        |error: serde_json::Error| Error::Schema(path.to_owned(), error.line(), error.column());
+    let schema: Value = serde_json::from_slice(content).map_err(unreadable)?;
+    if !is_local(&schema) {
+        return Ok(None);
     }
-    // Helm refuses a schema that cannot be read.
-    serde_json::from_slice(schema).map_or(true, |schema| check(&schema))
+    serde_json::to_vec(&schema).map(Some).map_err(unreadable)
+}
+
+/// True if a schema has no reference outside of itself.
+fn is_local(schema: &Value) -> bool {
+    match schema {
+        Value::Object(map) => map.iter().all(|(key, value)| {
+            let local = match (key.as_str(), value) {
+                ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(text)) => {
+                    text.starts_with('#')
+                }
+                ("$schema", Value::String(text)) => is_draft(text),
+                _ => true,
+            };
+            local && is_local(value)
+        }),
+        Value::Array(list) => list.iter().all(is_local),
+        _ => true,
+    }
+}
+
+/// True for the URL of a draft that helm contains.
+fn is_draft(url: &str) -> bool {
+    let url = url
+        .strip_prefix("https://")
+        .or_else(|| url.strip_prefix("http://"));
+    let url = url.map(|url| url.strip_suffix('#').unwrap_or(url));
+    let path = url.and_then(|url| url.strip_prefix("json-schema.org/"));
+    path.is_some_and(|path| DRAFTS.contains(&path))
 }
 
 fn name_of(kind: EntryType) -> &'static str {
@@ -261,6 +388,24 @@ impl<R: Read> Read for Bounded<'_, R> {
             Some(left) => self.left.set(left),
             None => return Err(io::ErrorKind::FileTooLarge.into()),
         }
+        Ok(count)
+    }
+}
+
+/// A reader of exactly so many bytes, which fails if there are fewer.
+struct Exact<R> {
+    inner: R,
+    left: u64,
+}
+
+impl<R: Read> Read for Exact<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.left).map_or(buffer.len(), |left| left.min(buffer.len()));
+        let count = self.inner.read(&mut buffer[..most])?;
+        if count == 0 && most > 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.left -= count as u64;
         Ok(count)
     }
 }

@@ -44,11 +44,12 @@ impl Inner {
         let url = address.archive(&entry.url);
         let url = url.map_err(|cause| fetch(&entry.url, cause))?;
         let failed = |cause: String| fetch(url.as_str(), cause);
+        let refused = |cause: String| failed(self.explained(address, cause));
         let local = |error: std::io::Error| {
             let folder = file.parent().unwrap_or(file).display();
             Error::Repository(format!("cannot write to {folder}: {error}"))
         };
-        let (response, digest) = self.ask(address, &url, entry).await.map_err(failed)?;
+        let (response, digest) = self.ask(address, &url, entry).await.map_err(refused)?;
 
         let folder = file.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(folder).map_err(local)?;
@@ -101,7 +102,7 @@ impl Inner {
     ) -> Result<(Response, Option<String>), String> {
         let credentials = || {
             let own = same_origin(&address.url, url);
-            own.then(|| self.credentials.find(&address.text)).flatten()
+            own.then(|| self.credentials(address)).flatten()
         };
         if url.scheme() == "oci" {
             let mut session = Session::new(&self.http, Reference::parse(url)?, credentials());

@@ -66,7 +66,7 @@ fn is_inside(path: &Path) -> bool {
 
 /// The input is tried as an index and as the output of helm.
 fn check_index(input: &[u8]) {
-    match Index::parse(input) {
+    match Index::parse(input, 1 << 20) {
         Ok(index) => {
             let kept = serde_json::to_vec(&index).unwrap();
             assert_eq!(serde_json::from_slice::<Index>(&kept).unwrap(), index);
@@ -83,6 +83,6 @@ fn check_index(input: &[u8]) {
         }
     }
     if let Ok(text) = str::from_utf8(input) {
-        let _ = manifests::read(text);
+        let _ = manifests::read(text, 1 << 20);
     }
 }

@@ -12,10 +12,15 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     process::{Child, Command},
+    runtime::Handle,
     time::timeout,
 };
 
-use crate::Limits;
+use crate::{
+    Limits,
+    isolation::{self, Paths},
+    secrecy::without_values,
+};
 
 /// Limit in bytes of helm's messages that are read.
 const MOST_WORDS: u64 = 64 << 10;
@@ -34,8 +39,6 @@ pub struct Template<'a> {
     pub name: &'a str,
     /// `.Release.Namespace`.
     pub namespace: &'a str,
-    /// True to check the values against the schemas of the chart.
-    pub schemas: bool,
 }
 
 /// The reason that there is no rendering, for people.
@@ -71,8 +74,9 @@ pub fn find(program: Option<&Path>, path: Option<&OsStr>) -> Result<PathBuf, Str
 /// Renders a chart, and returns the output of helm.
 ///
 /// # Guarantees
-/// - The process has no access to the environment of this one, finds no plugins and no cluster, and
-///   reaches other hosts only by a proxy that does not exist.
+/// - The process has no access to the environment of this one, and finds no plugins and no cluster.
+/// - The process reads no other files than the archive and programs, and opens no connection, as far
+///   as the kernel supports this ([`isolation`]).
 /// - The process has no more memory, time and output than `limits` allow. Until the limits are set
 ///   it waits for the values, so it never runs without them.
 /// - When this function returns or is dropped, the process and all processes that it has started
@@ -93,7 +97,11 @@ pub async fn template(
         .tempdir_in(folder)
         .map_err(failed)?;
     let mut command = command(program, home.path(), template);
-    let mut group = Group::spawn(&mut command).map_err(failed)?;
+    let paths = Paths {
+        readable: &[program, template.archive],
+        writable: home.path(),
+    };
+    let mut group = Group::spawn(&mut command, paths).map_err(failed)?;
     group.limit(limits).map_err(failed)?;
     let ended = timeout(limits.render, group.talk(template.values, limits.output)).await;
     drop(group);
@@ -106,7 +114,7 @@ pub async fn template(
         return Err(Error::Chart(why));
     }
     if !ended.status.success() {
-        return Err(refusal(&ended, limits));
+        return Err(refusal(&ended, template.values, limits));
     }
     String::from_utf8(ended.output).map_err(|error| Error::Chart(error.to_string()))
 }
@@ -122,13 +130,12 @@ fn command(program: &Path, home: &Path, template: Template<'_>) -> Command {
             template.namespace,
         ])
         .args(["--values", "-"])
-        .args((!template.schemas).then_some("--skip-schema-validation"))
         .args(["--", template.name])
         .arg(template.archive)
         .current_dir(home)
         .env_clear()
         .env("GOTRACEBACK", "none")
-        // Schemas of values could cause any request.
+        // No part of a chart is known to cause a request. If one does, it ends here.
         .env("HTTP_PROXY", "http://127.0.0.1:9")
         .env("HTTPS_PROXY", "http://127.0.0.1:9")
         .env("KUBECONFIG", "/dev/null")
@@ -166,8 +173,13 @@ struct Group {
 }
 
 impl Group {
-    fn spawn(command: &mut Command) -> io::Result<Self> {
-        let child = command.process_group(0).kill_on_drop(true).spawn()?;
+    fn spawn(command: &mut Command, paths: Paths<'_>) -> io::Result<Self> {
+        let runtime = Handle::current();
+        let spawn = || {
+            let _entered = runtime.enter();
+            command.process_group(0).kill_on_drop(true).spawn()
+        };
+        let child = isolation::within(paths, spawn)??;
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         let id = id.and_then(Pid::from_raw);
         Ok(Self { child, id })
@@ -273,8 +285,8 @@ async fn read(pipe: Option<impl AsyncRead + Unpin>, most: u64) -> io::Result<Vec
     Ok(bytes)
 }
 
-/// The reason that a process ended without success.
-fn refusal(ended: &Ended, limits: &Limits) -> Error {
+/// The reason that a process ended without success, without the values of the user.
+fn refusal(ended: &Ended, values: &[u8], limits: &Limits) -> Error {
     use std::os::unix::process::ExitStatusExt;
     let words = String::from_utf8_lossy(&ended.words);
     let has = |text: &str| words.contains(text);
@@ -291,7 +303,7 @@ fn refusal(ended: &Ended, limits: &Limits) -> Error {
         Some(signal) => return Error::Start(format!("helm was terminated by signal {signal}")),
         None => {}
     }
-    Error::Chart(cause(&words))
+    Error::Chart(cause(&words, values))
 }
 
 fn too_slow(limit: Duration) -> String {
@@ -299,19 +311,19 @@ fn too_slow(limit: Duration) -> String {
 }
 
 /// The error in helm's messages: the text after `Error:`, without advice on how to use helm by
-/// hand.
-fn cause(words: &str) -> String {
+/// hand, and without values.
+fn cause(words: &str, values: &[u8]) -> String {
     let at = words.rfind("Error: ").map_or(0, |at| at + "Error: ".len());
     let cause = words[at..]
         .split("\n\nUse --debug")
         .next()
         .unwrap_or_default();
-    let cause = cause.trim();
+    let cause = without_values(cause.trim(), values);
     if cause.is_empty() {
         return "helm printed no error".to_owned();
     }
     if cause.len() <= MOST_CAUSE {
-        return cause.to_owned();
+        return cause;
     }
     let end = cause.floor_char_boundary(MOST_CAUSE);
     format!("{} [{} bytes more]", &cause[..end], cause.len() - end)
@@ -349,7 +361,6 @@ mod tests {
             values,
             name: "-r",
             namespace: "ns",
-            schemas: false,
         };
         let cache = folder.path().join("cache");
         let result = template(&program, &cache, what, limits).await;
@@ -370,8 +381,7 @@ mod tests {
         let output = run("echo $@; /bin/cat", b"{\"a\":1}", &limits())
             .await
             .unwrap();
-        let args = "template --include-crds --namespace ns --values - --skip-schema-validation \
-                    -- -r /a.tgz";
+        let args = "template --include-crds --namespace ns --values - -- -r /a.tgz";
         assert_eq!(output, format!("{args}\n{{\"a\":1}}"));
     }
 
@@ -440,52 +450,60 @@ mod tests {
             render: Duration::from_millis(300),
             ..limits()
         };
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("pid");
-        let script = format!("sleep 600 & echo $! > {}; wait", file.display());
+        let time = format!("601.{}", std::process::id());
+        let script = format!("sleep {time} & wait");
         let result = run(&script, b"", &limits).await;
         assert_eq!(result, chart("rendering takes more than 0.3 s"));
-        wait_until_ended(&file).await;
+        wait_until(|| !is_running(&time)).await;
     }
 
     #[tokio::test]
     async fn helm_is_killed_when_its_caller_stops_waiting() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("pid");
-        let script = format!("echo $$ > {}; exec sleep 600", file.display());
+        let time = format!("602.{}", std::process::id());
+        let script = format!("exec sleep {time}");
         let limits = limits();
         let running = run(&script, b"", &limits);
-        let started = async {
-            while std::fs::read_to_string(&file).map_or(true, |text| text.is_empty()) {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
         tokio::select! {
             result = running => panic!("{result:?}"),
-            () = started => {}
+            () = wait_until(|| is_running(&time)) => {}
         }
-        wait_until_ended(&file).await;
+        wait_until(|| !is_running(&time)).await;
     }
 
-    /// Waits for the end of the process whose ID is in a file.
-    async fn wait_until_ended(file: &Path) {
-        let id: i32 = std::fs::read_to_string(file)
-            .unwrap()
-            .trim()
-            .parse()
-            .unwrap();
+    /// True if a process `sleep` with this time is running.
+    fn is_running(time: &str) -> bool {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let mut lines = processes.flat_map(|process| std::fs::read(process.path().join("cmdline")));
+        lines.any(|line| line == format!("sleep\0{time}\0").into_bytes())
+    }
+
+    async fn wait_until(condition: impl Fn() -> bool) {
         let started = Instant::now();
-        let running = || {
-            let line = std::fs::read(format!("/proc/{id}/cmdline"));
-            line.is_ok_and(|line| !line.is_empty())
-        };
-        while running() {
-            assert!(
-                started.elapsed() < Duration::from_secs(10),
-                "{id} is still there"
-            );
+        while !condition() {
+            assert!(started.elapsed() < Duration::from_secs(10));
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn helm_reads_no_files_of_the_manager_and_opens_no_connection() {
+        let folder = tempfile::tempdir().unwrap();
+        let token = folder.path().join("token");
+        std::fs::write(&token, "secret").unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let script = format!(
+            "cat {token} /etc/passwd /proc/$PPID/environ; echo x > {token}; echo x > /dev/shm/baton; \
+             bash -c 'echo > /dev/tcp/127.0.0.1/{port}'; echo own > own; cat own; exit 0",
+            token = token.display(),
+        );
+        // The messages about refused files contain their paths.
+        let output = run(&script, b"", &limits()).await.unwrap();
+        assert_eq!(output, "own\n");
+        assert_eq!(std::fs::read_to_string(&token).unwrap(), "secret");
+        listener.set_nonblocking(true).unwrap();
+        listener.accept().unwrap_err();
     }
 
     #[test]

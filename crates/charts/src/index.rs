@@ -1,8 +1,13 @@
 //! The index of a repository, which lists its charts.
 
+mod read;
+
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeSeed as _};
+use serde_saphyr::with_deserializer_from_str_with_options;
+
+use self::read::{FileSeed, Memory};
 
 /// The parts of an index that are read; also its form on disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -23,54 +28,54 @@ pub struct Entry {
     pub digest: Option<String>,
 }
 
-/// The parts of an index file that are read. Other fields are ignored.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct File {
-    api_version: Option<String>,
-    #[serde(default)]
-    entries: Option<BTreeMap<String, Option<Vec<Option<FileEntry>>>>>,
-}
-
-#[derive(Deserialize)]
-struct FileEntry {
-    version: Option<String>,
-    urls: Option<Vec<String>>,
-    digest: Option<String>,
-}
-
 impl Index {
     /// Reads an index file.
     ///
     /// # Guarantees
-    /// Versions without a URL are left out. An error in one entry does not refuse the others.
+    /// - Versions without a URL are left out. An error in one entry does not refuse the others.
+    /// - Reading takes about `most` bytes of memory at most.
     ///
     /// # Errors
-    /// If the file is empty, no index, or without an API version. The error is the text of Shipper.
-    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+    /// If the file is empty, no index, too large, or without an API version. The error is the text of
+    /// Shipper.
+    pub fn parse(bytes: &[u8], most: usize) -> Result<Self, String> {
         let failed = |why: &str| format!("failed to load index file: {why}");
         let text = str::from_utf8(bytes).map_err(|error| failed(&error.to_string()))?;
         if text.trim().is_empty() {
             return Err(failed("no index content"));
         }
-        let file: File = if text.trim_start().starts_with('{') {
-            serde_json::from_str(text)
-                .map_err(|error| failed(&unreadable(Some((error.line(), error.column())))))?
+        let memory = Memory::new(most);
+        let file = if text.trim_start().starts_with('{') {
+            let json = &mut serde_json::Deserializer::from_str(text);
+            let file = FileSeed(&memory).deserialize(&mut *json);
+            let file = file.and_then(|file| json.end().map(|()| file));
+            file.map_err(|error| unreadable(Some((error.line(), error.column()))))
         } else {
-            serde_saphyr::from_str_with_options(text, options(text.len()))
-                .map_err(|error| failed(&unreadable(position(&error))))?
+            let yaml = with_deserializer_from_str_with_options(text, options(text.len()), |yaml| {
+                FileSeed(&memory).deserialize(yaml)
+            });
+            yaml.map_err(|error| unreadable(position(&error)))
         };
+        let file = file.map_err(|error| {
+            failed(&if memory.is_exhausted() {
+                format!("its charts take more than {most} bytes of memory")
+            } else {
+                error
+            })
+        })?;
         if file.api_version.is_none_or(|version| version.is_empty()) {
             return Err(failed("no API version specified"));
         }
-        let charts = file.entries.unwrap_or_default().into_iter();
-        let charts = charts.map(|(name, entries)| {
-            let entries = entries.unwrap_or_default().into_iter().flatten();
-            (name, entries.filter_map(Entry::new).collect())
-        });
         Ok(Self {
-            charts: charts.collect(),
+            charts: file.entries,
         })
+    }
+
+    /// The bytes of memory that the index takes, estimated.
+    pub fn bytes(&self) -> usize {
+        let charts = self.charts.iter();
+        let charts = charts.map(|(name, entries)| chart_bytes(name) + entries_bytes(entries));
+        charts.sum()
     }
 
     /// Checks that the index may replace the previous one.
@@ -97,15 +102,23 @@ impl Index {
     }
 }
 
+/// The bytes of memory that a chart takes in an index, without its versions, estimated.
+fn chart_bytes(name: &str) -> usize {
+    // Entries of a map, and the allocations of the name and the list.
+    name.len() + 160
+}
+
+fn entries_bytes(entries: &[Entry]) -> usize {
+    entries.iter().map(Entry::bytes).sum()
+}
+
 impl Entry {
-    fn new(entry: FileEntry) -> Option<Self> {
-        let digest = entry.digest.unwrap_or_default();
-        let digest = digest.trim_start_matches("sha256:").to_ascii_lowercase();
-        Some(Self {
-            version: entry.version?,
-            url: entry.urls?.into_iter().next()?,
-            digest: Some(digest).filter(|digest| !digest.is_empty()),
-        })
+    /// The bytes of memory that the entry takes in a list, estimated.
+    fn bytes(&self) -> usize {
+        // The allocator adds to each text.
+        let texts =
+            self.version.len() + self.url.len() + self.digest.as_ref().map_or(0, String::len);
+        2 * size_of::<Self>() + texts + 3 * 16
     }
 }
 
@@ -142,6 +155,8 @@ fn position(error: &serde_saphyr::Error) -> Option<(usize, usize)> {
 mod tests {
     use super::*;
 
+    const MOST: usize = 8 << 20;
+
     const GOOD: &str = "\
 apiVersion: v1
 generated: 2026-01-01T00:00:00Z
@@ -155,7 +170,7 @@ entries:
 ";
 
     fn versions(text: &str, chart: &str) -> Option<Vec<String>> {
-        let index = Index::parse(text.as_bytes()).unwrap();
+        let index = Index::parse(text.as_bytes(), MOST).unwrap();
         let versions = index.versions(chart)?;
         Some(versions.into_iter().map(str::to_owned).collect())
     }
@@ -165,7 +180,7 @@ entries:
         assert_eq!(versions(GOOD, "nginx").unwrap(), ["0.0.2", "1.0"]);
         assert_eq!(versions(GOOD, "redis").unwrap(), Vec::<String>::new());
         assert_eq!(versions(GOOD, "none"), None);
-        let index = Index::parse(GOOD.as_bytes()).unwrap();
+        let index = Index::parse(GOOD.as_bytes(), MOST).unwrap();
         let entry = index.entry("nginx", "0.0.2").unwrap();
         assert_eq!(entry.url, "nginx-0.0.2.tgz");
         assert_eq!(entry.digest.as_deref(), Some("abcd"));
@@ -190,7 +205,7 @@ entries:
             ("apiVersion: ''\nentries: {}", "no API version specified"),
         ] {
             let expected = format!("failed to load index file: {error}");
-            assert_eq!(Index::parse(text.as_bytes()).unwrap_err(), expected);
+            assert_eq!(Index::parse(text.as_bytes(), MOST).unwrap_err(), expected);
         }
         for bytes in [
             &b"<html>no</html>"[..],
@@ -203,7 +218,7 @@ entries:
             b"secret",
             b"secret: [",
         ] {
-            let error = Index::parse(bytes).unwrap_err();
+            let error = Index::parse(bytes, MOST).unwrap_err();
             assert!(error.starts_with("failed to load index file: "), "{error}");
             assert!(
                 !error.contains('\n') && !error.contains("secret"),
@@ -214,8 +229,8 @@ entries:
 
     #[test]
     fn an_empty_index_does_not_replace_one_with_entries() {
-        let full = Index::parse(GOOD.as_bytes()).unwrap();
-        let empty = Index::parse(b"apiVersion: v1\nentries: {}").unwrap();
+        let full = Index::parse(GOOD.as_bytes(), MOST).unwrap();
+        let empty = Index::parse(b"apiVersion: v1\nentries: {}", MOST).unwrap();
         assert_eq!(empty.follows(None), Ok(()));
         assert_eq!(empty.follows(Some(&empty)), Ok(()));
         assert_eq!(full.follows(Some(&full)), Ok(()));
@@ -230,7 +245,7 @@ entries:
             let list = vec![format!("*a{}", level - 1); 10].join(", ");
             writeln!(bomb, "a{level}: &a{level} [{list}]").unwrap();
         }
-        Index::parse(format!("apiVersion: v1\n{bomb}").as_bytes()).unwrap_err();
+        Index::parse(format!("apiVersion: v1\n{bomb}").as_bytes(), MOST).unwrap_err();
     }
 
     #[test]
@@ -250,8 +265,39 @@ entries:
 
     #[test]
     fn an_index_survives_a_round_trip_to_disk() {
-        let index = Index::parse(GOOD.as_bytes()).unwrap();
+        let index = Index::parse(GOOD.as_bytes(), MOST).unwrap();
         let text = serde_json::to_vec(&index).unwrap();
         assert_eq!(serde_json::from_slice::<Index>(&text).unwrap(), index);
+    }
+
+    /// Only what can be fetched takes memory; an index of many short texts is refused.
+    #[test]
+    fn an_index_takes_limited_memory() {
+        let nulls = format!(
+            "apiVersion: v1\nentries: {{a: [{}]}}",
+            "null, ".repeat(10_000)
+        );
+        assert_eq!(Index::parse(nulls.as_bytes(), 1000).unwrap().bytes(), 161);
+        let urls = format!(
+            "apiVersion: v1\nentries: {{a: [{{version: 1.0.0, urls: [{}]}}]}}",
+            "a, ".repeat(10_000)
+        );
+        let parsed = Index::parse(urls.as_bytes(), 1000).unwrap();
+        assert_eq!(parsed.entry("a", "1.0.0").unwrap().url, "a");
+        let charts: Vec<_> = (0..100).map(|number| format!("  c{number}:")).collect();
+        let charts = charts.join("\n");
+        let charts = format!("apiVersion: v1\nentries:\n{charts}");
+        let versions = "  - {version: '1', urls: [a]}\n".repeat(100);
+        let versions = format!("apiVersion: v1\nentries:\n  a:\n{versions}");
+        let alias = "&e {version: '1', urls: [a]}, *e, ".repeat(50);
+        let aliases = format!("apiVersion: v1\nentries: {{a: [{alias}]}}");
+        let json = r#"{"version":"1","urls":["a"]},"#.repeat(99);
+        let json = format!(r#"{{"apiVersion":"v1","entries":{{"a":[{json}{{}}]}}}}"#);
+        for text in [charts, versions, aliases, json] {
+            let expected =
+                "failed to load index file: its charts take more than 1000 bytes of memory";
+            assert_eq!(Index::parse(text.as_bytes(), 1000).unwrap_err(), expected);
+            Index::parse(text.as_bytes(), 100_000).unwrap();
+        }
     }
 }

@@ -13,17 +13,20 @@ mod fuzz;
 mod helm;
 mod http;
 mod index;
+mod isolation;
 mod manifests;
+mod memory;
 mod metrics;
 mod oci;
+mod rendering;
 mod repository;
+mod secrecy;
 mod settings;
 
 use std::{
+    cmp::Reverse,
     collections::HashMap,
     fmt,
-    fs::File,
-    io::BufReader,
     path::{Path, PathBuf},
     sync::{Arc, Weak},
     time::Duration,
@@ -34,20 +37,23 @@ use baton_kubernetes::permits::Permits;
 use baton_releases::resolution::{self, Cause, ResolutionError};
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
-use serde_json::Value;
-use tokio::{sync::Mutex as AsyncMutex, task::spawn_blocking};
+use tokio::sync::Mutex as AsyncMutex;
 
 pub use error::Error;
-pub use settings::{CredentialSource, Credentials, Limits, Settings};
+pub use rendering::{Documents, Rendered, Rendering};
+pub use settings::{CredentialSource, Credentials, Limits, Settings, UnusableCredentials};
 
 use address::{Address, file_name};
-use archive::Inspection;
 use http::Http;
 use index::Index;
+use memory::Memory;
 use repository::Repository;
 
 /// Time for which an unused index stays in memory. It is also on disk.
 const UNUSED: Duration = Duration::from_mins(10);
+
+/// Limit in bytes of the indexes that stay in memory.
+const INDEXES: usize = 32 << 20;
 
 /// Number of archives that are fetched and checked at a time. Hosts take turns.
 const DOWNLOADS: usize = 16;
@@ -71,6 +77,7 @@ struct Inner {
     archives: Mutex<HashMap<PathBuf, Weak<AsyncMutex<()>>>>,
     downloads: Arc<Permits>,
     renders: Arc<Permits>,
+    memory: Memory,
 }
 
 impl fmt::Debug for Charts {
@@ -84,19 +91,6 @@ impl fmt::Debug for Charts {
 #[error("cannot set up TLS: {0}")]
 pub struct SetupError(String);
 
-/// The inputs of a rendering.
-#[derive(Clone, Copy, Debug)]
-pub struct Rendering<'a> {
-    /// The chart to render.
-    pub chart: &'a Chart,
-    /// Values over the defaults of the chart: `None` or a map.
-    pub values: Option<&'a Value>,
-    /// `.Release.Name`.
-    pub name: &'a str,
-    /// `.Release.Namespace`.
-    pub namespace: &'a str,
-}
-
 impl Charts {
     /// Creates a handle. Nothing is requested, read or written.
     ///
@@ -106,6 +100,7 @@ impl Charts {
         let http = Http::new(&settings.limits).map_err(SetupError)?;
         Ok(Self(Arc::new(Inner {
             renders: Permits::new(settings.renders.get()),
+            memory: Memory::new(settings.memory),
             settings,
             credentials: Box::new(credentials),
             http,
@@ -212,71 +207,6 @@ impl Charts {
         }
         Ok(file)
     }
-
-    /// Renders a chart, and returns its objects. The chart is fetched first if necessary.
-    ///
-    /// The objects are those of `crds/`, templates and dependencies. Hooks are among them as
-    /// ordinary objects. The order is that of helm's output, for
-    /// [`baton_releases::chart::content`].
-    ///
-    /// # Guarantees
-    /// - A chart gets no more memory, time and output than [`Limits`] allow, no network, and no
-    ///   access to this process.
-    /// - When this function returns or is dropped, the process of the rendering and its files are
-    ///   gone.
-    /// - Namespaces take turns: if another namespace has a thousand charts that hang, this
-    ///   rendering waits only for those that run already and for one more.
-    ///
-    /// # Caveats
-    /// Two renderings of the same chart may differ: charts can use random numbers and the time.
-    ///
-    /// # Errors
-    /// All errors.
-    pub async fn render(&self, rendering: Rendering<'_>) -> Result<Vec<Value>, Error> {
-        let inner = &self.0;
-        let Rendering {
-            chart,
-            values,
-            name,
-            namespace,
-        } = rendering;
-        let broken = |cause: String| Error::Broken {
-            chart: chart.clone(),
-            cause,
-        };
-        let values = match values {
-            None | Some(Value::Null) => "{}".to_owned(),
-            Some(values @ Value::Object(_)) => values.to_string(),
-            Some(_) => return Err(broken("the values are not a map".to_owned())),
-        };
-        let helm = inner.settings.helm.as_deref();
-        let helm = helm::find(helm, std::env::var_os("PATH").as_deref());
-        let helm = helm.map_err(Error::Renderer)?;
-        let file = self.archive(chart).await?;
-        let permit = inner.renders.acquire(namespace).await;
-        let inspection = inner.inspect(&file).await.map_err(Error::Repository)?;
-        if !inspection.local_schemas {
-            let file = file.display();
-            tracing::info!(%file, "values are not validated: the schema of the chart refers to another file or URL");
-        }
-        let template = helm::Template {
-            archive: &file,
-            values: values.as_bytes(),
-            name,
-            namespace,
-            schemas: inspection.local_schemas,
-        };
-        let folder = inner.settings.cache.join("rendering");
-        let printed = helm::template(&helm, &folder, template, &inner.settings.limits).await;
-        drop(permit);
-        let printed = printed.map_err(|error| match error {
-            helm::Error::Start(why) => Error::Renderer(why),
-            helm::Error::Chart(cause) => broken(cause),
-        })?;
-        let read = spawn_blocking(move || manifests::read(&printed)).await;
-        let read = read.map_err(|error| Error::Renderer(error.to_string()))?;
-        read.map_err(broken)
-    }
 }
 
 /// True if the text is one complete version. Shorter texts, such as `1.2`, are ranges.
@@ -317,17 +247,32 @@ impl Inner {
         if address.is_registry() && file_name(chart, "0").is_err() {
             return Ok(Arc::default());
         }
-        let credentials = self.credentials.find(&address.text);
         let cached = version.map(|version| (chart, version));
-        self.repository(address, chart)
-            .index(credentials, cached)
-            .await
+        let repository = self.repository(address, chart);
+        let index = repository.index(self.credentials(address), cached).await;
+        self.unload_indexes();
+        index.map_err(|why| Error::NoIndex(self.explained(address, why)))
     }
 
     /// The failure of the last request for an index.
     fn failure(&self, repo_url: &str, chart: &str) -> Option<String> {
         let address = Address::parse(repo_url).ok()?;
-        self.repository(&address, chart).failure()
+        let failure = self.repository(&address, chart).failure()?;
+        Some(self.explained(&address, failure))
+    }
+
+    /// The credentials for a repository; `None` if there are none that can be used.
+    fn credentials(&self, address: &Address) -> Option<Credentials> {
+        self.credentials.find(&address.text).unwrap_or_default()
+    }
+
+    /// The cause of a failed request, with the reason that no credentials were sent, if there are
+    /// unusable ones.
+    fn explained(&self, address: &Address, cause: String) -> String {
+        match self.credentials.find(&address.text) {
+            Ok(_) => cause,
+            Err(unusable) => format!("{cause}; no credentials are sent: {unusable}"),
+        }
     }
 
     fn repository(&self, address: &Address, chart: &str) -> Arc<Repository> {
@@ -348,9 +293,31 @@ impl Inner {
             self.folder(address).join(file),
             self.http.clone(),
             self.settings.limits.clone(),
+            self.memory.clone(),
         ));
         repositories.insert(key, Arc::clone(&repository));
         repository
+    }
+
+    /// Removes indexes from memory, those that were not used for the longest time first, until the
+    /// others take no more than the limit.
+    fn unload_indexes(&self) {
+        let mut repositories: Vec<_> = {
+            let repositories = self.repositories.lock();
+            let bytes = repositories.values().map(|repository| repository.bytes());
+            if bytes.sum::<usize>() <= INDEXES {
+                return;
+            }
+            repositories.values().cloned().collect()
+        };
+        repositories.sort_by_key(|repository| Reverse(repository.used()));
+        let mut bytes = 0;
+        for repository in repositories {
+            bytes += repository.bytes();
+            if bytes > INDEXES {
+                repository.unload();
+            }
+        }
     }
 
     /// The lock of an archive: the task that has it fetches the archive, the others wait.
@@ -363,25 +330,5 @@ impl Inner {
         let turn = Arc::default();
         archives.insert(file.to_owned(), Arc::downgrade(&turn));
         turn
-    }
-
-    /// Reads an archive on disk to its end. An archive that is no longer good is removed, so that
-    /// it is fetched again.
-    async fn inspect(&self, file: &Path) -> Result<Inspection, String> {
-        let (file, limits) = (file.to_owned(), self.settings.limits.clone());
-        let inspected = spawn_blocking(move || {
-            let inspection = match File::open(&file) {
-                Ok(packed) => archive::inspect(BufReader::new(packed), &limits),
-                Err(error) => return Err(format!("{}: {error}", file.display())),
-            };
-            inspection.map_err(|error| {
-                let removed = std::fs::remove_file(&file).err();
-                let removed = removed.map(|error| error.to_string());
-                let removed = removed.as_deref().unwrap_or("it is removed");
-                format!("{}: {error}; {removed}", file.display())
-            })
-        });
-        let inspected = inspected.await;
-        inspected.unwrap_or_else(|error| Err(error.to_string()))
     }
 }

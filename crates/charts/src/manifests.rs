@@ -1,24 +1,26 @@
 //! Reads the objects in the output of helm.
 
+use baton_yaml::Memory;
 use serde_json::Value;
 
 /// The line that helm writes at the start of each document.
 const SOURCE: &str = "# Source: ";
 
-/// The objects, in the order of helm's output.
+/// The objects, in the order of helm's output, and the bytes of memory that they take.
 ///
-/// Only templates whose names end in `.yaml` or `.yml` count. Empty documents do not count, and a
-/// `List` counts as its items.
+/// The values take about `most` bytes of memory at most. Only templates whose names end in `.yaml`
+/// or `.yml` count. Empty documents do not count, and a `List` counts as its items.
 ///
 /// # Errors
 /// If a document cannot be read. The error is a text for people.
-pub fn read(printed: &str) -> Result<Vec<Value>, String> {
+pub fn read(printed: &str, most: usize) -> Result<(Vec<Value>, usize), String> {
     let mut objects = Vec::new();
+    let mut memory = Memory::new(most);
     for (source, text) in documents(printed) {
         if !source.is_none_or(is_yaml) {
             continue;
         }
-        for document in baton_yaml::read(&text) {
+        for document in baton_yaml::read_within(&text, &mut memory) {
             let document = document.map_err(|error| {
                 let source = source.unwrap_or("the chart");
                 format!("could not decode manifest: {source}: {}", error.message)
@@ -26,7 +28,7 @@ pub fn read(printed: &str) -> Result<Vec<Value>, String> {
             flatten(document.value, &mut objects);
         }
     }
-    Ok(objects)
+    Ok((objects, memory.taken()))
 }
 
 /// Splits the output where helm joined it. Each part has the name of its template.
@@ -68,6 +70,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    fn read(printed: &str) -> Result<Vec<Value>, String> {
+        super::read(printed, 1 << 20).map(|(objects, _)| objects)
+    }
 
     #[test]
     fn documents_are_read_as_helm_reads_them() {
@@ -122,5 +128,18 @@ items: [{a: 1}, {a: 2}]
                 .len(),
             1
         );
+    }
+
+    /// Small maps take a hundred times the memory of their text.
+    #[test]
+    fn values_that_take_too_much_memory_are_refused() {
+        let document = "---\n# Source: a/templates/a.yaml\na: [{a: }, {a: }, {a: }, {a: }]\n";
+        let (objects, bytes) = super::read(document, 1 << 20).unwrap();
+        assert_eq!(objects.len(), 1);
+        assert!((2_000..10_000).contains(&bytes), "{bytes}");
+        let error = super::read(&document.repeat(1000), 1 << 20).unwrap_err();
+        let expected = "could not decode manifest: a/templates/a.yaml: the values take more than \
+                        1048576 bytes of memory";
+        assert_eq!(error, expected);
     }
 }

@@ -14,7 +14,10 @@ use crate::{
 };
 
 /// Limit in bytes of a manifest, a page of tags or a token.
-const MAX_BYTES: u64 = 4 << 20;
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Limit in bytes of the versions of a chart.
+const MAX_VERSIONS: usize = 8 << 20;
 
 /// Limit of the pages of tags that are read.
 const PAGES: usize = 100;
@@ -153,6 +156,7 @@ impl<'h> Session<'h> {
     /// The versions of a chart; `None` if the registry does not have the chart.
     pub async fn versions(&mut self) -> Result<Option<Vec<String>>, Error> {
         let mut versions = Vec::new();
+        let mut bytes = 0;
         let mut url = self.reference.url("tags/list");
         for _ in 0..PAGES {
             let response = match self.get(&url, None).await {
@@ -168,6 +172,17 @@ impl<'h> Session<'h> {
                 .and_then(|link| url.join(link).ok());
             let page: Tags = read(response, "list of tags").await?;
             let tags = page.tags.unwrap_or_default().into_iter();
+            bytes += tags
+                .as_slice()
+                .iter()
+                .map(|tag| tag.len() + size_of::<String>())
+                .sum::<usize>();
+            if bytes > MAX_VERSIONS {
+                return Err(Error::Answer {
+                    what: "list of tags",
+                    why: format!("it takes more than {MAX_VERSIONS} bytes"),
+                });
+            }
             versions.extend(tags.map(|tag| tag.replace('_', "+")));
             match next.filter(|next| same_origin(next, &url)) {
                 Some(next) => url = next,

@@ -2,7 +2,7 @@
 //! if it was fetched and read, and has not lost all charts of the one before.
 
 use std::{
-    io::{self, Write as _},
+    io::{self, Read as _, Seek as _, Write as _},
     path::{Path, PathBuf},
     sync::Arc,
     time::Instant,
@@ -10,16 +10,17 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::{
-    sync::{OnceCell, watch},
+    sync::{Mutex as AsyncMutex, watch},
     task::spawn_blocking,
     time::timeout,
 };
 
 use crate::{
-    Credentials, Error, Limits,
+    Credentials, Limits,
     address::Address,
-    http::{Authorization, Http, body},
+    http::{self, Authorization, Http},
     index::{Entry, Index},
+    memory::Memory,
     oci::{self, Reference, Session},
 };
 
@@ -33,14 +34,20 @@ pub struct Repository {
     file: PathBuf,
     http: Http,
     limits: Limits,
-    loaded: OnceCell<()>,
+    memory: Memory,
+    /// Locked by the task that reads the index of an earlier process.
+    loading: AsyncMutex<()>,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// The last good index; `None` if there is none yet.
+    /// The last good index; `None` if there is none yet, or if it is only on disk.
     index: Option<Arc<Index>>,
+    /// Bytes of memory of `index`, estimated.
+    bytes: usize,
+    /// True if `index` is not older than the one on disk.
+    is_loaded: bool,
     /// The start and outcome of the last request.
     attempt: Option<(Instant, Result<(), String>)>,
     /// Closed when the running request ends.
@@ -49,6 +56,11 @@ struct State {
 }
 
 impl State {
+    fn set(&mut self, index: Option<Arc<Index>>, is_loaded: bool) {
+        self.bytes = index.as_ref().map_or(0, |index| index.bytes());
+        (self.index, self.is_loaded) = (index, is_loaded);
+    }
+
     /// True if a request is running. A request that was dropped, because the process ends, has
     /// closed its channel.
     fn is_busy(&self) -> bool {
@@ -65,6 +77,7 @@ impl Repository {
         file: PathBuf,
         http: Http,
         limits: Limits,
+        memory: Memory,
     ) -> Self {
         Self {
             address,
@@ -72,9 +85,12 @@ impl Repository {
             file,
             http,
             limits,
-            loaded: OnceCell::new(),
+            memory,
+            loading: AsyncMutex::default(),
             state: Mutex::new(State {
                 index: None,
+                bytes: 0,
+                is_loaded: false,
                 attempt: None,
                 running: None,
                 used: Instant::now(),
@@ -85,6 +101,21 @@ impl Repository {
     /// Time of the last call for the index.
     pub fn used(&self) -> Instant {
         self.state.lock().used
+    }
+
+    /// The bytes of memory of the index, estimated.
+    pub fn bytes(&self) -> usize {
+        self.state.lock().bytes
+    }
+
+    /// Removes the index from memory. The next call reads it from the disk.
+    pub fn unload(&self) {
+        self.state.lock().set(None, false);
+    }
+
+    /// The lane of this repository for memory.
+    fn host(&self) -> &str {
+        self.address.url.host_str().unwrap_or_default()
     }
 
     /// The index, requested again if it is due.
@@ -99,13 +130,13 @@ impl Repository {
     ///   does not change.
     ///
     /// # Errors
-    /// [`Error::NoIndex`], if there is no good index yet.
+    /// If there is no good index yet. The error is a text for people.
     pub async fn index(
         self: &Arc<Self>,
         credentials: Option<Credentials>,
         cached: Option<(&str, &str)>,
-    ) -> Result<Arc<Index>, Error> {
-        self.loaded.get_or_init(|| self.load()).await;
+    ) -> Result<Arc<Index>, String> {
+        self.load().await;
         let running = self.request(credentials);
         let last = self.state.lock().index.clone();
         if let (Some(last), Some((chart, version))) = (last, cached)
@@ -130,7 +161,7 @@ impl Repository {
                   no response from chart repo yet"
                 .to_owned(),
         };
-        Err(Error::NoIndex(why))
+        Err(why)
     }
 
     /// The failure of the last request; `None` if it succeeded.
@@ -171,6 +202,7 @@ impl Repository {
 
     async fn refresh(&self, credentials: Option<Credentials>) {
         let started = Instant::now();
+        self.load().await;
         let outcome = match self.fetch(credentials).await {
             Ok(index) => self.take(index).await,
             Err(why) => Err(why),
@@ -196,9 +228,25 @@ impl Repository {
         let url = self.address.index();
         let response = self.http.get(&url, None, authorization.as_ref()).await;
         let response = response.map_err(|error| error.to_string())?;
-        let bytes = body(response, self.limits.index).await;
-        let bytes = bytes.map_err(|error| error.to_string())?;
-        let parsed = spawn_blocking(move || Index::parse(&bytes)).await;
+        // A server that sends slowly takes disk and no memory.
+        let folder = self.file.parent().unwrap_or(Path::new("."));
+        let local = |error: io::Error| format!("cannot write to {}: {error}", folder.display());
+        std::fs::create_dir_all(folder).map_err(local)?;
+        let mut text = tempfile::tempfile_in(folder).map_err(local)?;
+        let most = self.limits.index;
+        let read = http::read(response, most, |piece| text.write_all(piece)).await;
+        read.map_err(|error| error.to_string())?;
+        let size = text.stream_position().map_err(local)?;
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        let share = self.memory.of_text(self.host(), size, self.limits.values);
+        let share = share.await;
+        let parsed = spawn_blocking(move || {
+            let mut bytes = Vec::with_capacity(size);
+            let read = text.rewind().and_then(|()| text.read_to_end(&mut bytes));
+            read.map_err(|error| error.to_string())?;
+            Index::parse(&bytes, share.bytes)
+        });
+        let parsed = parsed.await;
         parsed.map_err(|error| error.to_string())?
     }
 
@@ -244,19 +292,31 @@ impl Repository {
             // The index can be used nevertheless, until the process ends.
             tracing::warn!(file = %self.file.display(), %error, "cannot write an index to disk");
         }
-        self.state.lock().index = Some(index);
+        self.state.lock().set(Some(index), true);
         Ok(())
     }
 
-    /// Reads the index that an earlier process has written.
+    /// Reads the index on disk, unless a newer one is in memory.
     async fn load(&self) {
+        let _turn = self.loading.lock().await;
+        if self.state.lock().is_loaded {
+            return;
+        }
+        let size = std::fs::metadata(&self.file).map_or(0, |file| file.len());
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        let share = self.memory.of_text(self.host(), size, self.limits.values);
+        let share = share.await;
         let file = self.file.clone();
         let read = spawn_blocking(move || {
             let bytes = std::fs::read(&file).ok()?;
-            serde_json::from_slice(&bytes).ok()
+            let index = serde_json::from_slice(&bytes).ok();
+            drop(share);
+            index
         });
-        if let Ok(Some(index)) = read.await {
-            self.state.lock().index = Some(Arc::new(index));
+        let read = read.await.ok().flatten();
+        let mut state = self.state.lock();
+        if !state.is_loaded {
+            state.set(read.map(Arc::new), true);
         }
     }
 }

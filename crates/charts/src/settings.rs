@@ -2,6 +2,8 @@
 
 use std::{fmt, num::NonZeroUsize, path::PathBuf, thread::available_parallelism, time::Duration};
 
+use crate::http::Authorization;
+
 /// The settings of [`crate::Charts`].
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -13,6 +15,9 @@ pub struct Settings {
     pub helm: Option<PathBuf>,
     /// Number of concurrent renderings.
     pub renders: NonZeroUsize,
+    /// Bytes of memory of the values of all indexes and renderings that are parsed or in use at the
+    /// same time. Others wait.
+    pub memory: usize,
     /// Limits of downloads and renderings.
     pub limits: Limits,
 }
@@ -31,6 +36,7 @@ impl Settings {
             cache,
             helm: helm.map(PathBuf::from),
             renders: processors.min(MOST_RENDERS),
+            memory: 128 << 20,
             limits: Limits::default(),
         }
     }
@@ -61,6 +67,10 @@ pub struct Limits {
     pub output: u64,
     /// Bytes of memory that a rendering may write to: 512 MiB.
     pub memory: u64,
+    /// Bytes of memory of the values of a rendering, or of the charts of an index: 64 MiB. Values
+    /// take about ten times the memory of their text in usual manifests, and up to a hundred times
+    /// in hostile ones.
+    pub values: usize,
 }
 
 impl Default for Limits {
@@ -78,6 +88,7 @@ impl Default for Limits {
             render: Duration::from_secs(10),
             output: 16 * MIB,
             memory: 512 * MIB,
+            values: 64 << 20,
         }
     }
 }
@@ -96,6 +107,42 @@ pub enum Credentials {
     Token(String),
 }
 
+impl Credentials {
+    /// Credentials from the parts that a user has stored. A token is used in favour of a name and a
+    /// password. An empty part counts as missing, but a password or a name may be empty if the other
+    /// is not: some servers take a token as one of them.
+    ///
+    /// # Errors
+    /// If a part is missing, or cannot be sent.
+    pub fn from_parts(
+        token: Option<&str>,
+        username: Option<&str>,
+        password: Option<&str>,
+    ) -> Result<Self, UnusableCredentials> {
+        let unusable = |why: &str| Err(UnusableCredentials(why.to_owned()));
+        match (token.map(str::trim), username, password) {
+            (Some(token), ..) if !token.is_empty() => {
+                if Authorization::bearer(token).is_none() {
+                    return unusable("the token has characters that a header cannot contain");
+                }
+                Ok(Self::Token(token.to_owned()))
+            }
+            (_, Some(""), Some("")) => unusable("username and password are empty"),
+            (_, Some(username), Some(_)) if username.contains(':') => {
+                unusable("the username contains a colon")
+            }
+            (_, Some(username), Some(password)) => Ok(Self::Basic {
+                username: username.to_owned(),
+                password: password.to_owned(),
+            }),
+            (_, Some(_), None) => unusable("the password is missing"),
+            (_, None, Some(_)) => unusable("the username is missing"),
+            (Some(_), None, None) => unusable("the token is empty"),
+            (None, None, None) => unusable("it has neither a token nor a username and a password"),
+        }
+    }
+}
+
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -105,18 +152,88 @@ impl fmt::Debug for Credentials {
     }
 }
 
+/// The reason that the credentials for a repository cannot be used, for people. It contains no part
+/// of them.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct UnusableCredentials(pub String);
+
 /// A source of credentials, such as a closure `Fn(&str) -> Option<Credentials>`.
 pub trait CredentialSource: Send + Sync + 'static {
-    /// The credentials for a repository. Called before each request, so that changes apply at once.
+    /// The credentials for a repository; `None` if it needs none. Called before each request, so
+    /// that changes apply at once.
     ///
     /// `repo_url` is the URL of a chart, without white space around it and without `/` at its end.
     /// Return credentials only for exactly the URL of their repository: any user who may create an
     /// Application can use them.
-    fn find(&self, repo_url: &str) -> Option<Credentials>;
+    ///
+    /// # Errors
+    /// If there are incomplete credentials for the repository. Its requests are sent without
+    /// credentials then, and their failures name this reason.
+    fn find(&self, repo_url: &str) -> Result<Option<Credentials>, UnusableCredentials>;
 }
 
 impl<F: Fn(&str) -> Option<Credentials> + Send + Sync + 'static> CredentialSource for F {
-    fn find(&self, repo_url: &str) -> Option<Credentials> {
-        self(repo_url)
+    fn find(&self, repo_url: &str) -> Result<Option<Credentials>, UnusableCredentials> {
+        Ok(self(repo_url))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn incomplete_credentials_are_unusable() {
+        let basic = |username: &str, password: &str| {
+            Ok(Credentials::Basic {
+                username: username.to_owned(),
+                password: password.to_owned(),
+            })
+        };
+        let token = Ok(Credentials::Token("t".to_owned()));
+        let unusable = |why: &str| Err(UnusableCredentials(why.to_owned()));
+        for (token, username, password, expected) in [
+            (Some(" t\n"), None, None, token.clone()),
+            (Some("t"), Some("u"), Some("p"), token),
+            (Some(" "), Some("u"), Some("p"), basic("u", "p")),
+            (None, Some("u"), Some("p"), basic("u", "p")),
+            (None, Some(""), Some("p"), basic("", "p")),
+            (None, Some("u"), Some(""), basic("u", "")),
+            (Some(""), None, None, unusable("the token is empty")),
+            (
+                Some("secret\nline"),
+                None,
+                None,
+                unusable("the token has characters that a header cannot contain"),
+            ),
+            (
+                None,
+                Some(""),
+                Some(""),
+                unusable("username and password are empty"),
+            ),
+            (
+                None,
+                Some("a:b"),
+                Some("p"),
+                unusable("the username contains a colon"),
+            ),
+            (None, Some("u"), None, unusable("the password is missing")),
+            (
+                Some(""),
+                None,
+                Some("p"),
+                unusable("the username is missing"),
+            ),
+            (
+                None,
+                None,
+                None,
+                unusable("it has neither a token nor a username and a password"),
+            ),
+        ] {
+            assert_eq!(Credentials::from_parts(token, username, password), expected);
+        }
     }
 }

@@ -63,7 +63,7 @@ pub(crate) async fn render(
         Err(error) => return Err(unknown(&error)),
     };
     let scalable = scalable(cluster, &documents).await?;
-    let objects = objects(documents, &release, &scalable, namespace);
+    let objects = objects(documents.objects, &release, &scalable, namespace);
     Ok(NextRelease { release, objects })
 }
 

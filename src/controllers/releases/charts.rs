@@ -3,23 +3,22 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use baton_apis::{Chart, Release};
-use baton_charts::{Charts, Rendering};
+use baton_charts::{Charts, Documents, Rendered, Rendering};
 use baton_releases::{resolution::ResolutionError, scheduling::error::ScheduleError};
 use baton_typed::key::Key;
 use parking_lot::Mutex;
-use serde_json::Value;
 
 /// Resolves versions of charts and renders charts. Clones share the state.
 #[derive(Clone)]
 pub(crate) struct ChartSource {
     charts: Charts,
-    /// Rendered objects that are not installed yet, by the uid of the Release.
-    rendered: Arc<Mutex<BTreeMap<String, Vec<Value>>>>,
+    /// The output of renderings that are not installed yet, by the uid of the Release.
+    rendered: Arc<Mutex<BTreeMap<String, Rendered>>>,
 }
 
-/// Number of renderings that are stored for their installation, which follows at once. Further ones
-/// are rendered again.
-const CACHE_SIZE: usize = 64;
+/// Limit in bytes of the output that is stored for its installation, which follows at once. Further
+/// charts are rendered again.
+const CACHE_SIZE: usize = 16 << 20;
 
 impl ChartSource {
     /// A source of charts from repositories.
@@ -35,45 +34,12 @@ impl ChartSource {
         self.charts.resolve(chart).await
     }
 
-    /// Renders the chart of a Release, and stores the result for [`ChartSource::take_rendered`].
+    /// Renders the chart of a Release.
     pub(crate) async fn render(
         &self,
         key: &Key,
         release: &Release,
-    ) -> Result<Vec<Value>, ScheduleError> {
-        let documents = self.render_now(key, release).await?;
-        let mut rendered = self.rendered.lock();
-        if let Some(uid) = release
-            .metadata
-            .uid
-            .clone()
-            .filter(|_| rendered.len() < CACHE_SIZE)
-        {
-            rendered.insert(uid, documents.clone());
-        }
-        Ok(documents)
-    }
-
-    /// The rendered chart of a Release. Removes the stored result.
-    pub(crate) async fn take_rendered(
-        &self,
-        key: &Key,
-        release: &Release,
-    ) -> Result<Vec<Value>, ScheduleError> {
-        let uid = release.metadata.uid.as_deref().unwrap_or_default();
-        let kept = self.rendered.lock().remove(uid);
-        match kept {
-            Some(documents) => Ok(documents),
-            None => self.render_now(key, release).await,
-        }
-    }
-
-    /// Drops the stored result for a deleted Release.
-    pub(crate) fn forget(&self, uid: &str) {
-        self.rendered.lock().remove(uid);
-    }
-
-    async fn render_now(&self, key: &Key, release: &Release) -> Result<Vec<Value>, ScheduleError> {
+    ) -> Result<Documents, ScheduleError> {
         let environment = &release.spec.environment;
         let rendering = Rendering {
             chart: &environment.chart,
@@ -82,5 +48,36 @@ impl ChartSource {
             namespace: &key.namespace,
         };
         Ok(self.charts.render(rendering).await?)
+    }
+
+    /// Stores the rendered chart of a Release for [`ChartSource::take_rendered`].
+    pub(crate) fn store(&self, release: &Release, output: Rendered) {
+        let Some(uid) = release.metadata.uid.clone() else {
+            return;
+        };
+        let mut rendered = self.rendered.lock();
+        let stored: usize = rendered.values().map(Rendered::size).sum();
+        if stored + output.size() <= CACHE_SIZE {
+            rendered.insert(uid, output);
+        }
+    }
+
+    /// The rendered chart of a Release. Removes the stored result.
+    pub(crate) async fn take_rendered(
+        &self,
+        key: &Key,
+        release: &Release,
+    ) -> Result<Documents, ScheduleError> {
+        let uid = release.metadata.uid.as_deref().unwrap_or_default();
+        let stored = self.rendered.lock().remove(uid);
+        match stored {
+            Some(output) => Ok(self.charts.read(output).await?),
+            None => self.render(key, release).await,
+        }
+    }
+
+    /// Drops the stored result for a deleted Release.
+    pub(crate) fn forget(&self, uid: &str) {
+        self.rendered.lock().remove(uid);
     }
 }

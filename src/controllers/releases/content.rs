@@ -93,7 +93,7 @@ impl ContentWriter {
             again: true,
         })?;
         let content = chart::content(
-            documents,
+            documents.objects,
             Installation {
                 name: &key.name,
                 labels: target.labels(),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use baton_apis::constants::LABEL_CHART_REPOSITORY;
-use baton_charts::{CredentialSource, Credentials};
+use baton_charts::{CredentialSource, Credentials, UnusableCredentials};
 use baton_kubernetes::{
     collection::{Collection, Unserved},
     path,
@@ -17,8 +17,16 @@ use serde_json::value::RawValue;
 use tracing::warn;
 
 /// Address and credentials of a repository by the name of the Secret; `None` for a Secret without
-/// credentials.
-type Secrets = Collection<String, Option<(String, Credentials)>>;
+/// an address.
+type Secrets = Collection<String, Option<RepositorySecret>>;
+
+/// The content of a Secret.
+#[derive(Clone, Debug, PartialEq)]
+struct RepositorySecret {
+    /// The URL of the repository, without `/` at its end.
+    url: String,
+    credentials: Result<Credentials, UnusableCredentials>,
+}
 
 /// The credentials of all repositories. Clones share the state.
 #[derive(Clone)]
@@ -60,36 +68,49 @@ impl RepositorySecrets {
 }
 
 impl CredentialSource for RepositorySecrets {
-    fn find(&self, repo_url: &str) -> Option<Credentials> {
+    /// The credentials of the first Secret, by name, that has usable ones for the repository.
+    fn find(&self, repo_url: &str) -> Result<Option<Credentials>, UnusableCredentials> {
         let secrets = self.0.read();
-        let found = secrets.items().values().flatten();
-        let mut found = found.filter(|(url, _)| url == repo_url);
-        found.next().map(|(_, credentials)| credentials.clone())
+        let found = secrets.items().iter();
+        let found = found.filter_map(|(name, secret)| Some((name, secret.as_ref()?)));
+        let mut unusable = None;
+        for (name, secret) in found.filter(|(_, secret)| secret.url == repo_url) {
+            match &secret.credentials {
+                Ok(credentials) => return Ok(Some(credentials.clone())),
+                Err(why) => {
+                    let why = format!("Secret {name} of the repository is incomplete: {why}");
+                    unusable.get_or_insert(UnusableCredentials(why));
+                }
+            }
+        }
+        unusable.map_or(Ok(None), Err)
     }
 }
 
 /// Reads a Secret: `url`, and `token` or `username` and `password`.
-fn read(secret: &RawValue) -> Option<(String, Credentials)> {
+fn read(secret: &RawValue) -> Option<RepositorySecret> {
     let secret: Secret = serde_json::from_str(secret.get()).ok()?;
+    let name = secret.metadata.name.unwrap_or_default();
     let data = secret.data.unwrap_or_default();
     let text = |key: &str| {
         let bytes = data.get(key)?;
         String::from_utf8(bytes.0.clone()).ok()
     };
-    let url = text("url").map(|url| url.trim().trim_end_matches('/').to_owned());
-    let credentials = match (text("token"), text("username"), text("password")) {
-        (Some(token), ..) => Some(Credentials::Token(token)),
-        (None, Some(username), Some(password)) => Some(Credentials::Basic { username, password }),
-        _ => None,
-    };
-    let found = url.zip(credentials);
-    if found.is_none() {
-        warn!(
-            secret = secret.metadata.name,
-            "the Secret of a chart repository must have url, and token or username and password"
-        );
+    let credentials = Credentials::from_parts(
+        text("token").as_deref(),
+        text("username").as_deref(),
+        text("password").as_deref(),
+    );
+    if let Err(why) = &credentials {
+        warn!(secret = name, %why, "the Secret of a chart repository is incomplete");
     }
-    found
+    let url = text("url").unwrap_or_default();
+    let url = url.trim().trim_end_matches('/').to_owned();
+    if url.is_empty() {
+        warn!(secret = name, "the Secret of a chart repository has no url");
+        return None;
+    }
+    Some(RepositorySecret { url, credentials })
 }
 
 #[cfg(test)]
@@ -99,58 +120,62 @@ mod tests {
 
     use super::*;
 
+    /// A Secret with this content.
+    fn secret(name: &str, data: &[(&str, &str)]) -> Box<RawValue> {
+        let data = data.iter();
+        let data = data.map(|(key, text)| ((*key).to_owned(), ByteString((*text).into())));
+        let mut secret = Secret {
+            data: Some(data.collect()),
+            ..Secret::default()
+        };
+        secret.metadata.name = Some(name.to_owned());
+        serde_json::value::to_raw_value(&secret).unwrap()
+    }
+
     #[test]
     fn a_secret_names_its_repository_and_one_kind_of_credentials() {
-        let basic = Some(("https://charts".to_owned(), "user:pass".to_owned()));
-        let token = Some(("https://charts".to_owned(), "token".to_owned()));
+        let token = Ok(Credentials::Token("token".to_owned()));
         for (data, expected) in [
             (
-                vec![
-                    ("url", "https://charts/ "),
-                    ("username", "user"),
-                    ("password", "pass"),
-                ],
-                basic,
+                vec![("url", " https://charts/ "), ("token", "token")],
+                Some(token),
             ),
-            (
-                vec![
-                    ("url", "https://charts"),
-                    ("token", "token"),
-                    ("username", "user"),
-                ],
-                token,
-            ),
-            (vec![("url", "https://charts"), ("username", "user")], None),
+            (vec![("url", "/"), ("token", "token")], None),
             (vec![("token", "token")], None),
         ] {
-            let data = data.into_iter();
-            let data = data.map(|(key, text)| (key.to_owned(), ByteString(text.into())));
-            let mut secret = Secret {
-                data: Some(data.collect()),
-                ..Secret::default()
-            };
-            secret.metadata.name = Some("charts".to_owned());
-            let raw = serde_json::value::to_raw_value(&secret).unwrap();
-            let found = read(&raw).map(|(url, credentials)| match credentials {
-                Credentials::Token(token) => (url, token),
-                Credentials::Basic { username, password } => {
-                    (url, format!("{username}:{password}"))
-                }
+            let found = read(&secret("charts", &data));
+            let expected = expected.map(|credentials| RepositorySecret {
+                url: "https://charts".to_owned(),
+                credentials,
             });
             assert_eq!(found, expected);
         }
     }
 
     #[test]
+    fn incomplete_credentials_are_reported_unless_another_secret_has_some() {
+        let secrets = RepositorySecrets::default();
+        let url = ("url", "https://charts");
+        secrets.on_event(&Event::Upsert(&secret("a", &[url, ("username", "u")])));
+        let problem = "Secret a of the repository is incomplete: the password is missing";
+        let unusable = UnusableCredentials(problem.to_owned());
+        assert_eq!(secrets.find("https://charts"), Err(unusable));
+        assert_eq!(secrets.find("https://other"), Ok(None));
+        secrets.on_event(&Event::Upsert(&secret("b", &[url, ("token", "t")])));
+        let found = secrets.find("https://charts").unwrap();
+        assert_eq!(found, Some(Credentials::Token("t".to_owned())));
+    }
+
+    #[test]
     fn credentials_removed_from_a_secret_are_not_used_any_more() {
-        let secret = |data: &Value| {
+        let raw = |data: &Value| {
             let secret = json!({"metadata": {"name": "charts"}, "data": data});
             serde_json::value::to_raw_value(&secret).unwrap()
         };
         // https://charts, and a token.
-        let with = secret(&json!({"url": "aHR0cHM6Ly9jaGFydHM=", "token": "dG9rZW4="}));
-        let without = secret(&json!({"url": "aHR0cHM6Ly9jaGFydHM="}));
-        let unreadable = secret(&json!(7));
+        let with = raw(&json!({"url": "aHR0cHM6Ly9jaGFydHM=", "token": "dG9rZW4="}));
+        let without = raw(&json!({"url": "aHR0cHM6Ly9jaGFydHM="}));
+        let unreadable = raw(&json!(7));
         for event in [
             Event::Upsert(&without),
             Event::Upsert(&unreadable),
@@ -160,7 +185,7 @@ mod tests {
             Event::Deleted(&unreadable),
         ] {
             let secrets = RepositorySecrets::default();
-            let is_known = || secrets.find("https://charts").is_some();
+            let is_known = || matches!(secrets.find("https://charts"), Ok(Some(_)));
             secrets.on_event(&Event::Upsert(&with));
             assert!(is_known());
             secrets.on_event(&Event::Unserved);

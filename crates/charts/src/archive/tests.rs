@@ -1,6 +1,6 @@
-use flate2::{Compression, write::GzEncoder};
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
-use tar::{Builder, Header};
 
 use super::*;
 
@@ -61,7 +61,7 @@ fn a_chart_has_a_name_and_a_version() {
         Inspection {
             name: "nginx".into(),
             version: "0.0.1".into(),
-            local_schemas: true,
+            left_out: Vec::new(),
         }
     );
     let found = check(&[file("./nginx/Chart.yaml", b"name: a\nversion: 1.5\n")]);
@@ -140,6 +140,20 @@ fn an_archive_contains_exactly_one_chart() {
     assert!(error(&[file("a/Chart.yaml", b"\xff")]).starts_with("cannot load Chart.yaml: "));
 }
 
+/// Aliases stand for a hundred times the text.
+#[test]
+fn a_description_that_expands_is_refused() {
+    use std::fmt::Write as _;
+    let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for level in 1..7 {
+        let list = vec![format!("*a{}", level - 1); 10].join(", ");
+        writeln!(bomb, "a{level}: &a{level} [{list}]").unwrap();
+    }
+    let metadata = format!("name: a\nversion: '1'\n{bomb}");
+    let refused = error(&[file("a/Chart.yaml", metadata.as_bytes())]);
+    assert!(refused.ends_with(" bytes of memory"), "{refused}");
+}
+
 #[test]
 fn archives_that_exceed_the_limits_are_refused() {
     let zeros = vec![0; 2 << 20];
@@ -148,7 +162,7 @@ fn archives_that_exceed_the_limits_are_refused() {
     // More bytes behind the end of the archive.
     let mut trailing = pack(&[file("a/Chart.yaml", CHART)]);
     let mut more = GzEncoder::new(Vec::new(), Compression::best());
-    io::Write::write_all(&mut more, &zeros).unwrap();
+    Write::write_all(&mut more, &zeros).unwrap();
     trailing.extend(more.finish().unwrap());
     assert_eq!(
         inspect(trailing.as_slice(), &limits()),
@@ -184,46 +198,130 @@ fn archives_of_dependencies_are_checked_too() {
     assert_eq!(inspect(nested.as_slice(), &limits()), Err(Error::Nested));
 }
 
+/// The files of an archive, archives of dependencies included.
+fn unpacked(packed: &[u8]) -> BTreeMap<String, Vec<u8>> {
+    let mut archive = tar::Archive::new(MultiGzDecoder::new(packed));
+    let mut files = BTreeMap::new();
+    for entry in archive.entries().unwrap() {
+        let mut entry = entry.unwrap();
+        let path = entry.path().unwrap().display().to_string();
+        let mut content = Vec::new();
+        entry.read_to_end(&mut content).unwrap();
+        if is_dependency(&path) {
+            for (inner, content) in unpacked(&content) {
+                files.insert(format!("{path}/{inner}"), content);
+            }
+        } else {
+            files.insert(path, content);
+        }
+    }
+    files
+}
+
 #[test]
-fn schemas_with_external_references_are_detected() {
-    for (schema, local) in [
+fn helm_gets_the_files_that_were_read() {
+    let long = format!("a/templates/{}/b.yaml", "x".repeat(80));
+    let sub = pack(&[file("s/Chart.yaml", CHART), file("s/a", b"content")]);
+    let packed = pack(&[
+        ("a/", EntryType::Directory, b""),
+        file("a/Chart.yaml", CHART),
+        file(&long, b"a: b"),
+        file("a/charts/s-1.tgz", &sub),
+        file("a/empty", b""),
+    ]);
+    let mut copy = Vec::new();
+    rewrite(packed.as_slice(), &limits(), &mut copy).unwrap();
+    let expected = [
+        ("a/Chart.yaml", CHART),
+        ("a/charts/s-1.tgz/s/Chart.yaml", CHART),
+        ("a/charts/s-1.tgz/s/a", b"content"),
+        ("a/empty", b""),
+        (&*long, b"a: b"),
+    ];
+    let expected = expected.map(|(path, content)| (path.to_owned(), content.to_owned()));
+    assert_eq!(unpacked(&copy), BTreeMap::from(expected));
+    let mut again = Vec::new();
+    rewrite(copy.as_slice(), &limits(), &mut again).unwrap();
+    assert_eq!(again, copy, "a copy is its own copy");
+}
+
+/// Helm gets each schema as it was read, or not at all.
+#[test]
+fn schemas_with_external_references_are_left_out() {
+    let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
+    for (schema, expected) in [
         (
             r#"{"$schema": "http://json-schema.org/draft-07/schema#"}"#,
-            true,
+            Ok(Some(
+                r#"{"$schema":"http://json-schema.org/draft-07/schema#"}"#,
+            )),
         ),
         (
             r#"{"$schema": "https://json-schema.org/draft/2020-12/schema"}"#,
-            true,
+            Ok(Some(
+                r#"{"$schema":"https://json-schema.org/draft/2020-12/schema"}"#,
+            )),
         ),
         (
             r##"{"properties": {"a": {"$ref": "#/definitions/b"}}}"##,
-            true,
+            Ok(Some(r##"{"properties":{"a":{"$ref":"#/definitions/b"}}}"##)),
         ),
-        (r#"{"description": "see http://example.com"}"#, true),
-        ("no schema", true),
-        (r#"{"$schema": "http://json-schema.org.evil/a"}"#, false),
-        (r#"{"$schema": "file:///etc/passwd"}"#, false),
-        (r#"{"allOf": [{"$ref": "http://127.0.0.1/a"}]}"#, false),
-        (r#"{"$id": "file:///etc/", "$ref": "passwd"}"#, false),
-        (r#"{"$dynamicRef": "other"}"#, false),
+        (
+            r#"{"description": "see http://example.com"}"#,
+            Ok(Some(r#"{"description":"see http://example.com"}"#)),
+        ),
+        ("\u{feff}{}", Ok(Some("{}"))),
+        // A program may read the first of two keys.
+        (
+            r##"{"$ref": "http://127.0.0.1/a", "$ref": "#"}"##,
+            Ok(Some(r##"{"$ref":"#"}"##)),
+        ),
+        (r#"{"$schema": "http://json-schema.org.evil/a"}"#, Ok(None)),
+        (r#"{"$schema": "http://json-schema.org/evil"}"#, Ok(None)),
+        (r#"{"$schema": "file:///etc/passwd"}"#, Ok(None)),
+        (r#"{"allOf": [{"$ref": "http://127.0.0.1/a"}]}"#, Ok(None)),
+        ("\u{feff}{\"$ref\": \"file:///etc/passwd\"}", Ok(None)),
+        (r#"{"$id": "file:///etc/", "$ref": "passwd"}"#, Ok(None)),
+        (r#"{"$dynamicRef": "other"}"#, Ok(None)),
+        ("no schema", Err(())),
+        (r#"{"a": 1e999, "$ref": "http://127.0.0.1/a"}"#, Err(())),
+        (r#"{"a": "\ud800", "$ref": "http://127.0.0.1/a"}"#, Err(())),
+        (&deep, Err(())),
     ] {
-        let schema = schema.as_bytes();
-        for path in ["a/values.schema.json", "a/charts/sub/values.schema.json"] {
-            let found = check(&[file("a/Chart.yaml", CHART), file(path, schema)]).unwrap();
-            assert_eq!(
-                found.local_schemas,
-                local,
-                "{}",
-                String::from_utf8_lossy(schema)
-            );
-        }
         let sub = pack(&[
             file("s/Chart.yaml", CHART),
-            file("s/values.schema.json", schema),
+            file("s/values.schema.json", schema.as_bytes()),
         ]);
-        let items = [file("a/Chart.yaml", CHART), file("a/charts/s-1.tgz", &sub)];
-        assert_eq!(check(&items).unwrap().local_schemas, local);
+        let chart = file("a/Chart.yaml", CHART);
+        for (item, path) in [
+            (
+                file("a/values.schema.json", schema.as_bytes()),
+                "a/values.schema.json",
+            ),
+            (
+                file("a/charts/sub/values.schema.json", schema.as_bytes()),
+                "a/charts/sub/values.schema.json",
+            ),
+            (
+                file("a/charts/s-1.tgz", &sub),
+                "a/charts/s-1.tgz/s/values.schema.json",
+            ),
+        ] {
+            let mut copy = Vec::new();
+            let found = rewrite(pack(&[chart, item]).as_slice(), &limits(), &mut copy);
+            let Ok(expected) = expected else {
+                assert!(matches!(found, Err(Error::Schema(..))), "{schema}");
+                continue;
+            };
+            let written = unpacked(&copy).remove(path);
+            let written = written.map(|it| String::from_utf8(it).unwrap());
+            assert_eq!(written.as_deref(), expected);
+            assert_eq!(found.unwrap().left_out.is_empty(), expected.is_some());
+        }
     }
+    // A file of this name elsewhere is no schema.
+    let other = file("a/files/values.schema.json", b"no schema");
+    check(&[file("a/Chart.yaml", CHART), other]).unwrap();
 }
 
 proptest! {
@@ -231,7 +329,7 @@ proptest! {
     fn arbitrary_bytes_are_refused_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
         inspect(bytes.as_slice(), &limits()).unwrap_err();
         let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
-        io::Write::write_all(&mut packed, &bytes).unwrap();
+        Write::write_all(&mut packed, &bytes).unwrap();
         inspect(packed.finish().unwrap().as_slice(), &limits()).unwrap_err();
     }
 

@@ -19,7 +19,8 @@ async fn render(charts: &Charts, chart: &Chart, values: &Value) -> Result<Vec<Va
         name: "shop-1",
         namespace: "shop",
     };
-    charts.render(rendering).await
+    let documents = charts.render(rendering).await?;
+    Ok(documents.objects)
 }
 
 /// The reason that a chart is not rendered.
