@@ -6,6 +6,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use baton_apis::{
     ControlledObjectReference, EndedObject, RemotePhaseReference, WaitingForObject,
     conditions::{AVAILABLE, PAUSED, Reason},
@@ -15,9 +17,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::Value;
 
 use crate::{
+    ObjectKey,
     condition_list::find_current,
     mapping::{MappedCondition, handed_up},
     names::{is_label, is_label_value, is_subdomain, quoted},
+    object::controlled_reference,
+    texts::{MAX_CAUSE, shorten},
 };
 
 /// A phase that is delegated to the controller of a class.
@@ -132,6 +137,41 @@ impl PhaseState {
             .is_some_and(|condition| condition.status == "True")
     }
 
+    /// The objects of the phase that it controls, each once, as its controller reported.
+    ///
+    /// # Guarantees
+    /// Other reported objects are left out: the controller may be in another cluster, and the status
+    /// of the revision must stay small enough to be written.
+    pub fn controlled<'k>(
+        &self,
+        wanted: impl IntoIterator<Item = WantedObject<'k>>,
+    ) -> Vec<ControlledObjectReference> {
+        let mut wanted = Wanted::new(wanted);
+        let mut controlled = self.controller_of.clone();
+        for reference in &mut controlled {
+            reference.version.clear();
+        }
+        controlled.retain(|it| wanted.take(it));
+        controlled
+    }
+
+    /// The objects of the phase that have run to their end, each once, as its controller reported.
+    ///
+    /// # Guarantees
+    /// As for [`Self::controlled`].
+    pub fn ended<'k>(
+        &self,
+        wanted: impl IntoIterator<Item = WantedObject<'k>>,
+    ) -> Vec<EndedObject> {
+        let mut wanted = Wanted::new(wanted);
+        let mut ended = self.ended.clone();
+        ended.retain(|it| wanted.take(&reference_to(it)));
+        for message in ended.iter_mut().filter_map(|it| it.message.as_mut()) {
+            shorten(message, MAX_CAUSE);
+        }
+        ended
+    }
+
     /// Conditions that its controller mapped from objects.
     pub fn mapped(&self) -> Vec<MappedCondition> {
         handed_up(&self.conditions, self.generation)
@@ -148,6 +188,55 @@ impl PhaseState {
             }
             _ => "being deleted".to_owned(),
         }
+    }
+}
+
+/// An object of a phase: its identity, and the namespace in its manifest.
+pub type WantedObject<'k> = (&'k ObjectKey, &'k str);
+
+/// The objects of a phase that were not reported yet.
+struct Wanted {
+    /// Number of the object by its references. The scope of a kind is known only in the cluster of
+    /// the object: an object without a namespace in its manifest may have none.
+    objects: BTreeMap<ControlledObjectReference, usize>,
+    reported: BTreeSet<usize>,
+}
+
+impl Wanted {
+    fn new<'k>(wanted: impl IntoIterator<Item = WantedObject<'k>>) -> Self {
+        let mut objects = BTreeMap::new();
+        for (number, (key, written_namespace)) in wanted.into_iter().enumerate() {
+            let reference = controlled_reference(key);
+            if written_namespace.is_empty() {
+                let clusterwide = ControlledObjectReference {
+                    namespace: None,
+                    ..reference.clone()
+                };
+                objects.insert(clusterwide, number);
+            }
+            objects.insert(reference, number);
+        }
+        Self {
+            objects,
+            reported: BTreeSet::new(),
+        }
+    }
+
+    /// True if a reference names an object of the phase that was not reported yet.
+    fn take(&mut self, reference: &ControlledObjectReference) -> bool {
+        let number = self.objects.get(reference);
+        number.is_some_and(|number| self.reported.insert(*number))
+    }
+}
+
+/// The reference that [`EndedObject::is`] accepts.
+fn reference_to(ended: &EndedObject) -> ControlledObjectReference {
+    ControlledObjectReference {
+        kind: ended.kind.clone(),
+        group: ended.group.clone(),
+        name: ended.name.clone(),
+        version: String::new(),
+        namespace: ended.namespace.clone(),
     }
 }
 

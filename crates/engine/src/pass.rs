@@ -456,13 +456,16 @@ impl<'a> Pass<'a> {
         for (phase, objects) in self.objects.into_iter().enumerate() {
             if let Some(Delegate { delegated, .. }) = &self.delegates[phase] {
                 let state = delegated.state.as_ref().filter(|state| state.is_ours);
-                let controlled = state.map_or(&[][..], |state| &state.controller_of);
-                let ended = state.map_or(&[][..], |state| &state.ended);
+                let wanted = &self.snapshot.phases[phase].objects;
+                let keys = || wanted.iter().map(|it| (&it.key, &*it.written_namespace));
+                let (controlled, ended) = state.map_or_else(Default::default, |state| {
+                    (state.controlled(keys()), state.ended(keys()))
+                });
                 let is_gone = |end: &&EndedObject| !controlled.iter().any(|it| end.is(it));
                 let count = controlled.len() + ended.iter().filter(is_gone).count();
-                outcome.controls_all &= count >= self.snapshot.phases[phase].objects.len();
-                outcome.ended.extend_from_slice(ended);
-                outcome.controller_of.extend_from_slice(controlled);
+                outcome.controls_all &= count >= wanted.len();
+                outcome.ended.extend(ended);
+                outcome.controller_of.extend(controlled);
                 outcome.remote_phases.extend(delegated.reference());
                 if let Some(state) = state {
                     outcome.pause_agreed &= state.reports_pause() == paused;

@@ -194,7 +194,7 @@ fn short_names() -> Vec<String> {
 /// other name equals the plain name of a third pair.
 #[test]
 fn pairs_with_the_same_plain_name_have_different_other_names() {
-    let mut by_name = std::collections::BTreeMap::<String, (String, String)>::new();
+    let mut by_name = BTreeMap::<String, (String, String)>::new();
     let parts = short_names();
     for revision in &parts {
         for phase in &parts {
