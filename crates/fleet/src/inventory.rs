@@ -243,6 +243,11 @@ impl Inventory {
         sites.collect()
     }
 
+    /// Namespace of the Secrets of Clusters.
+    pub fn secrets_namespace(&self) -> &str {
+        &self.shared.namespace
+    }
+
     /// The period of the agents' reports.
     pub fn heartbeat(&self) -> Duration {
         self.shared.heartbeat

@@ -19,6 +19,7 @@ use std::sync::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{Request, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
 use kube::{
     Client, Config,
     client::{Body, ClientBuilder},
@@ -32,6 +33,7 @@ use super::credentials::{Credentials, Identity};
 use baton_kubernetes::client::{counted, instrument, tune};
 use baton_kubernetes::fence::Fence;
 use baton_kubernetes::request_metrics::RequestMetrics;
+use baton_kubernetes::wire::LONGEST_ANSWER;
 use baton_terminal::proxy::Proxies;
 
 /// A client with an exchangeable connection.
@@ -132,16 +134,30 @@ fn service(
     tower::service_fn(move |request| {
         let (connection, answered) = (cell.read().clone(), answered.clone());
         let lost = Arc::clone(&lost).notified_owned();
+        let is_watch = is_watch(&request);
         async move {
             tokio::select! {
                 result = connection.oneshot(request) => {
                     answered(&result);
-                    result
+                    result.map(|answer| if is_watch { answer } else { bounded(answer) })
                 }
                 () = lost => Err(ConnectionLost.into()),
             }
         }
     })
+}
+
+/// True for a watch, whose answer has no end. The reader of a watch limits each event.
+fn is_watch(request: &Request<Body>) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    query
+        .split('&')
+        .any(|part| matches!(part, "watch=1" | "watch=true"))
+}
+
+/// An answer that fails at [`LONGEST_ANSWER`]: a cluster may send without an end.
+fn bounded(answer: Answer) -> Answer {
+    answer.map(|body| Limited::new(body, LONGEST_ANSWER).boxed_unsync())
 }
 
 /// True if an API server has accepted the request, with any response.
