@@ -34,8 +34,8 @@ pub const URL: usize = 8 * 1024;
 pub const REGIONS: usize = 1000;
 /// Required capabilities.
 pub const CAPABILITIES: usize = 1000;
-/// Clusters of a release.
-pub const CLUSTERS: usize = 10_000;
+/// Clusters of a release. The status of a target with more of them could not be stored.
+pub const CLUSTERS: usize = 1000;
 /// Steps of a strategy.
 pub const STEPS: usize = 1000;
 /// Upgrade windows.

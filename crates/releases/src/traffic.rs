@@ -47,15 +47,15 @@ pub enum Error {
     },
 }
 
-/// The weights in a cluster, from all targets of an application.
+/// The weights in all clusters, by the name of the cluster, from all targets of an application. The
+/// first weight of a target for a cluster counts.
 ///
 /// # Errors
 /// If a target has no Release, or the same Release as another target, even if the target is for
 /// other clusters.
 pub fn weights<'a>(
     targets: impl IntoIterator<Item = &'a TrafficTarget>,
-    cluster: &str,
-) -> Result<Weights, Error> {
+) -> Result<BTreeMap<String, Weights>, Error> {
     let mut owners = BTreeMap::new();
     for target in targets {
         let namespace = target.metadata.namespace.as_deref().unwrap_or_default();
@@ -73,12 +73,14 @@ pub fn weights<'a>(
             });
         }
     }
-    let weight = |(release, (_, target)): (&String, (&str, &TrafficTarget))| {
-        let mut clusters = target.spec.clusters.iter();
-        let found = clusters.find(|found| found.name == cluster)?;
-        Some((release.clone(), found.weight))
-    };
-    Ok(owners.into_iter().filter_map(weight).collect())
+    let mut weights: BTreeMap<String, Weights> = BTreeMap::new();
+    for (release, (_, target)) in owners {
+        for cluster in &target.spec.clusters {
+            let in_cluster = weights.entry(cluster.name.clone()).or_default();
+            in_cluster.entry(release.clone()).or_insert(cluster.weight);
+        }
+    }
+    Ok(weights)
 }
 
 /// A pod of an application.

@@ -1,12 +1,16 @@
 //! The kinds, other than built-in ones, that can be scaled.
 
+use baton_apis::url::escape;
 use baton_fleet::inventory::{ClusterLink, Inventory};
+use baton_kubernetes::error::request_failure;
 use baton_releases::chart::{
-    scalable::{needs_definitions, of_definitions},
+    scalable::{Definition, needs_definitions, of_definitions},
     workloads::Scalable,
 };
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{Api, api::ListParams};
+use http::Request;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
+use kube::Client;
+use serde::Deserialize;
 use serde_json::Value;
 
 /// The kinds that can be scaled, by the definitions in a rendered chart and those in the first
@@ -36,9 +40,45 @@ pub(crate) async fn scalable(
             "cannot read which kinds can be scaled: none of the clusters {clusters} is connected"
         ));
     };
-    let definitions: Api<CustomResourceDefinition> = Api::all(target.client());
-    let listed = definitions.list(&ListParams::default()).await;
-    let listed =
-        listed.map_err(|error| format!("cannot list CustomResourceDefinitions: {error}"))?;
-    Ok(of_definitions(listed.items, documents))
+    let listed = definitions(&target.client()).await;
+    let listed = listed.map_err(|error| {
+        let cause = request_failure(&error);
+        format!("cannot list CustomResourceDefinitions: {cause}")
+    })?;
+    Ok(of_definitions(listed, documents))
 }
+
+/// Number of definitions in a page. An answer of a cluster has at most 16 MiB, and a definition up to
+/// 1.5 MiB.
+const PAGE: usize = 10;
+
+/// Limit of the number of definitions that are read: more than any cluster has.
+const MOST: usize = 10_000;
+
+/// The definitions in a cluster, page by page.
+async fn definitions(client: &Client) -> Result<Vec<Definition>, kube::Error> {
+    #[derive(Deserialize)]
+    struct Page {
+        metadata: ListMeta,
+        items: Vec<Definition>,
+    }
+    let mut definitions = Vec::new();
+    let mut token = String::new();
+    while definitions.len() < MOST {
+        let path = format!("{PATH}?limit={PAGE}&continue={}", escape(&token));
+        let request = Request::get(path).body(Vec::new());
+        let request = request.map_err(kube::Error::HttpError)?;
+        let page: Page = client.request(request).await?;
+        if page.items.is_empty() {
+            break;
+        }
+        definitions.extend(page.items);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(next) => token = next,
+            None => break,
+        }
+    }
+    Ok(definitions)
+}
+
+const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";

@@ -169,16 +169,10 @@ impl TrafficTargets {
                 .stores
                 .traffic_targets
                 .labelled(&key.namespace, LABEL_APP, application);
-        let shares = |cluster: &str| {
-            let all = all.iter().map(|target| &**target);
-            weights(all, cluster).map_err(|error| error.to_string())
-        };
-        // The targets are checked even if there is no cluster.
-        shares("")?;
-        let shares = clusters
-            .iter()
-            .map(|name| Ok((name.clone(), shares(name)?)));
-        shares.collect()
+        let shares = weights(all.iter().map(|target| &**target));
+        let mut shares = shares.map_err(|error| error.to_string())?;
+        shares.retain(|name, _| clusters.contains(name));
+        Ok(shares)
     }
 
     /// Shifts the traffic in one cluster.

@@ -1,9 +1,44 @@
 //! The kinds of a chart, other than built-in ones, that can be scaled.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::workloads::Scalable;
+
+/// The parts of a `CustomResourceDefinition` that are needed. The schemas take most of its size.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Definition {
+    spec: Spec,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Spec {
+    group: String,
+    names: Names,
+    versions: Vec<Version>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Names {
+    kind: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Version {
+    served: bool,
+    subresources: Option<Subresources>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Subresources {
+    scale: Option<Scale>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Scale {
+    spec_replicas_path: String,
+}
 
 /// True if the rendered documents have objects of kinds that are not built in: the definitions of a
 /// cluster say which of these can be scaled.
@@ -14,13 +49,13 @@ pub fn needs_definitions(documents: &[Value]) -> bool {
 /// The kinds that can be scaled, by the definitions in a cluster and those in the rendered documents,
 /// which take precedence.
 pub fn of_definitions(
-    listed: impl IntoIterator<Item = CustomResourceDefinition>,
+    listed: impl IntoIterator<Item = Definition>,
     documents: &[Value],
 ) -> Scalable {
     let brought = documents
         .iter()
         .filter(|it| it["kind"] == "CustomResourceDefinition");
-    let brought = brought.filter_map(|it| serde_json::from_value(it.clone()).ok());
+    let brought = brought.filter_map(|it| Definition::deserialize(it).ok());
     let mut scalable = Scalable::default();
     for definition in listed.into_iter().chain(brought) {
         let spec = definition.spec;

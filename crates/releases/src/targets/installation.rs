@@ -53,8 +53,10 @@ pub fn installation(
     let mut clusters = Clusters::new(Kind::Installation, update);
     let untried = Err(Failure::untried());
     let names: BTreeSet<_> = target.spec.clusters.iter().collect();
+    let reported = previous.clusters.iter().rev();
+    let reported: BTreeMap<_, _> = reported.map(|status| (&*status.name, status)).collect();
     let statuses = names.into_iter().map(|name| {
-        let status = previous.clusters.iter().find(|status| status.name == *name);
+        let status = reported.get(name.as_str()).copied();
         let status = status.cloned().unwrap_or_default();
         let outcome = outcomes.get(name).unwrap_or(&untried);
         let verdict = outcome.as_ref().map(|progress| match progress {

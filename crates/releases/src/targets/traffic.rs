@@ -29,8 +29,10 @@ pub fn traffic(
         .iter()
         .map(|cluster| &cluster.name)
         .collect();
+    let reported = previous.clusters.iter().rev();
+    let reported: BTreeMap<_, _> = reported.map(|status| (&*status.name, status)).collect();
     let statuses = names.into_iter().map(|name| {
-        let status = previous.clusters.iter().find(|status| status.name == *name);
+        let status = reported.get(name.as_str()).copied();
         let status = status.cloned().unwrap_or_default();
         let outcome = outcomes.get(name).unwrap_or(&untried);
         let said = outcome.as_ref().map(|plan| plan.verdict.condition());

@@ -126,7 +126,11 @@ impl Releases {
         let documents = self.charts.render(key, release).await?;
         let scalable = scalable(&self.context.inventory, clusters, &documents).await;
         let scalable = scalable.map_err(ScheduleError::Request)?;
-        let request = chart::chart_request(documents, &environment.chart, &scalable);
+        let request = chart::chart_request(documents.objects, &environment.chart, &scalable);
+        // The output of a chart that is refused is of no use.
+        if request.is_ok() {
+            self.charts.store(release, documents.rendered);
+        }
         request.map_err(|error| match error {
             chart::Error::Deployments { found, .. } => ScheduleError::WrongDeployments {
                 name: environment.chart.name.clone(),
