@@ -287,6 +287,11 @@ impl Server {
         match answer {
             None => {}
             Some(Answer::Status(status)) => return Ok(self.instead(observed, &status)),
+            Some(Answer::Object(object)) => {
+                observed.status = 200;
+                self.note(observed);
+                return Ok(status::object(&object));
+            }
             Some(Answer::Lost(status)) => {
                 observed.carried_out = self.forward(request).await?.status().is_success();
                 return Ok(self.instead(observed, &status));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use regex::Regex;
+use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
 
 use super::observed::{ObservedRequest, Verb};
@@ -103,6 +104,8 @@ impl On {
 pub enum Answer {
     /// The client gets this answer, and the server does not get the request.
     Status(Status),
+    /// The client gets this object, and the server does not get the request.
+    Object(Value),
     /// The client gets this answer, after the server has carried out the request.
     Lost(Status),
     /// The connection ends without an answer.

@@ -117,3 +117,10 @@ impl Status {
         answer.body(UnsyncBoxBody::new(body)).unwrap()
     }
 }
+
+/// Returns the answer with an object.
+pub(super) fn object(object: &serde_json::Value) -> Answered {
+    let body = Full::new(Bytes::from(object.to_string())).map_err(|never| match never {});
+    let answer = Response::builder().header(header::CONTENT_TYPE, "application/json");
+    answer.body(UnsyncBoxBody::new(body)).unwrap()
+}

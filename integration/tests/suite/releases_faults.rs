@@ -3,6 +3,7 @@
 
 mod edits;
 mod failing_writes;
+mod hub;
 mod kills;
 mod network;
 mod repository;

@@ -120,8 +120,7 @@ impl AppClusters {
 
     /// True if a change of assignments may affect a namespace in a cluster.
     pub(crate) fn concerns(&self, change: &AssignmentChange, namespace: &str, name: &str) -> bool {
-        let labels = &self.inventory.labels(name);
-        change.concerns(namespace, Subject { name, labels })
+        concerns(&self.inventory, change, namespace, name)
     }
 
     /// A cluster for work in a namespace. The target has to be registered with
@@ -133,7 +132,7 @@ impl AppClusters {
     pub(crate) fn reach(&self, namespace: &str, name: &str) -> Result<Arc<AppCluster>, Failure> {
         let refusal = match self.inventory.link(name) {
             ClusterLink::Up(target) => {
-                self.admit(namespace, name)?;
+                admit((&self.inventory, &self.assignments), namespace, name)?;
                 let mut used = self.used.lock();
                 let existing = used.clusters.get(name);
                 if let Some(existing) = existing.filter(|existing| existing.target.is_same(&target))
@@ -160,22 +159,40 @@ impl AppClusters {
     pub(crate) fn any_connecting<'n>(&self, mut names: impl Iterator<Item = &'n str>) -> bool {
         names.any(|name| self.inventory.link(name).is_connecting())
     }
+}
 
-    /// Checks that a namespace may deliver into a cluster. Otherwise it may not scale or route
-    /// traffic there either, since the author of a target chooses the labels of the objects that
-    /// the target affects.
-    fn admit(&self, namespace: &str, name: &str) -> Result<(), Failure> {
-        let labels = &self.inventory.labels(name);
-        match self.assignments.decide(namespace, Subject { name, labels }) {
-            Decision::Allowed(_) => Ok(()),
-            Decision::Refused(message) => Err(Failure::new(Cause::Refused, message)),
-            Decision::Unreadable { message, .. } => Err(Failure::new(Cause::Read, message)),
-            Decision::Unknown => {
-                let message = format!(
-                    "the namespaces that may deliver into cluster {name} have not been read yet"
-                );
-                Err(Failure::new(Cause::Read, message))
-            }
+/// True if a change of assignments may affect a namespace in a cluster.
+pub(super) fn concerns(
+    inventory: &Inventory,
+    change: &AssignmentChange,
+    namespace: &str,
+    name: &str,
+) -> bool {
+    let labels = &inventory.labels(name);
+    change.concerns(namespace, Subject { name, labels })
+}
+
+/// Checks that a namespace may deliver into a cluster. Otherwise it may not scale or route traffic
+/// there either, since the author of a target chooses the labels of the objects that the target
+/// affects.
+///
+/// # Errors
+/// If the namespace may not deliver into the cluster, or the assignments are not known.
+pub(super) fn admit(
+    (inventory, assignments): (&Inventory, &Assignments),
+    namespace: &str,
+    name: &str,
+) -> Result<(), Failure> {
+    let labels = &inventory.labels(name);
+    match assignments.decide(namespace, Subject { name, labels }) {
+        Decision::Allowed(_) => Ok(()),
+        Decision::Refused(message) => Err(Failure::new(Cause::Refused, message)),
+        Decision::Unreadable { message, .. } => Err(Failure::new(Cause::Read, message)),
+        Decision::Unknown => {
+            let message = format!(
+                "the namespaces that may deliver into cluster {name} have not been read yet"
+            );
+            Err(Failure::new(Cause::Read, message))
         }
     }
 }

@@ -45,6 +45,7 @@ use serde_json::{Value, json};
 use self::hub::{Hub, ServerLocation};
 use super::{
     AtStep as _, Context, Error, INCOMPLETE,
+    app_clusters::{admit, concerns},
     charts::ChartSource,
     content::{Content, ContentError, ContentWriter},
     on_custody,
@@ -70,6 +71,7 @@ impl Installations {
         let hub = Hub::new(
             Arc::clone(&context.observed),
             context.requests.client.clone(),
+            context.inventory.secrets_namespace(),
         );
         let contents = ContentWriter {
             context: context.clone(),
@@ -117,6 +119,16 @@ impl Controller for Installations {
         );
         queue.wake_on(&self.context.observed.links, self, |this, cluster| {
             this.in_cluster(cluster)
+        });
+        queue.wake_on(&self.context.observed.assignments, self, |this, change| {
+            let Context {
+                stores, inventory, ..
+            } = &this.context;
+            stores.installation_targets.wake(|target| {
+                let namespace = target.metadata.namespace.as_deref().unwrap_or_default();
+                let mut clusters = target.spec.clusters.iter();
+                clusters.any(|cluster| concerns(inventory, change, namespace, cluster))
+            })
         });
     }
 
@@ -275,7 +287,18 @@ impl Installations {
             return Ok(outcome::of(own, &link));
         }
         let class = match self.hub.server_location(cluster, &link).await {
-            Ok(ServerLocation::Hub) => String::new(),
+            // Local phases are not checked against the assignments.
+            Ok(ServerLocation::Hub) => {
+                let Context {
+                    inventory,
+                    assignments,
+                    ..
+                } = &self.context;
+                if let Err(failure) = admit((inventory, assignments), &key.namespace, cluster) {
+                    return Ok(Err(failure));
+                }
+                String::new()
+            }
             Ok(ServerLocation::Elsewhere) => format!("{CLASS_CLUSTER_PREFIX}{cluster}"),
             Err(failure) => return Ok(Err(failure)),
         };

@@ -8,7 +8,7 @@ use baton_kubernetes::{
     target::{Target, TargetId},
 };
 use baton_releases::targets::reasons::{Cause, Failure};
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
@@ -27,11 +27,17 @@ pub(super) enum ServerLocation {
     Elsewhere,
 }
 
-/// Recognizes the manager's own cluster by the uid of its system namespace, as its address may
-/// differ.
+/// Recognizes the manager's own cluster, as its address may differ.
+///
+/// A cluster with the uid of the own system namespace may be the own one. This uid is known to all
+/// clusters that the manager has delivered to, so it is no proof. The proof is the uid of the Secret
+/// with the credentials of the cluster, which no other cluster knows: the same uid through both
+/// connections.
 pub(super) struct Hub {
     observed: Arc<Observed>,
     client: Client,
+    /// Namespace of the Secrets with the credentials of clusters.
+    secrets: String,
     /// The uid, if it was not read when the manager started.
     own: OnceCell<String>,
     locations: LocationCache,
@@ -59,19 +65,21 @@ impl LocationCache {
 }
 
 impl Hub {
-    pub(super) fn new(observed: Arc<Observed>, client: Client) -> Self {
+    pub(super) fn new(observed: Arc<Observed>, client: Client, secrets: &str) -> Self {
         Self {
             observed,
             client,
+            secrets: secrets.to_owned(),
             own: OnceCell::new(),
             locations: LocationCache::default(),
         }
     }
 
-    /// The API server that has the objects of a cluster. Sends one request for each connection.
+    /// The API server that has the objects of a cluster. Sends one request for each connection, and
+    /// two more for a cluster that may be the own one.
     ///
     /// # Errors
-    /// If this request fails, or if the cluster cannot run Releases.
+    /// If a request fails, or if the cluster cannot run Releases, or poses as the own one.
     pub(super) async fn server_location(
         &self,
         cluster: &str,
@@ -108,12 +116,40 @@ impl Hub {
         let own = self.own().await.map_err(failed)?;
         let other = uid(target.client()).await.map_err(failed)?;
         let location = if own == other {
+            self.prove(cluster, target).await?;
             ServerLocation::Hub
         } else {
             ServerLocation::Elsewhere
         };
         self.locations.insert(cluster, target, location);
         Ok(location)
+    }
+
+    /// Checks that a cluster with the uid of the own one is the own one.
+    ///
+    /// # Errors
+    /// If it is not, or if this cannot be checked.
+    async fn prove(&self, cluster: &str, target: &Target) -> Result<(), Failure> {
+        let named = format!("Secret {}/{cluster}", self.secrets);
+        let secret = async |client: Client| {
+            let secrets: Api<Secret> = Api::namespaced(client, &self.secrets);
+            let secret = secrets.get_metadata(cluster).await;
+            secret.map(|secret| secret.metadata.uid)
+        };
+        let own = secret(self.client.clone()).await.map_err(|error| {
+            let cause = request_failure(&error);
+            Failure::new(Cause::Read, format!("cannot read {named}: {cause}"))
+        })?;
+        let problem = match secret(target.client()).await {
+            Ok(other) if own.is_some() && own == other => return Ok(()),
+            Ok(_) => "it has another one".to_owned(),
+            Err(error) => request_failure(&error),
+        };
+        let message = format!(
+            "Cluster {cluster} reports the UID of the manager's own cluster, and does not prove to be it by {named}: \
+             {problem}"
+        );
+        Err(Failure::new(Cause::Refused, message))
     }
 
     /// The uid of the manager's own cluster.
