@@ -83,14 +83,14 @@ impl<T> fmt::Debug for Raw<T> {
 }
 
 /// Equal values may have different texts.
-impl<T> PartialEq for Raw<T> {
+impl<T: DeserializeOwned + PartialEq> PartialEq for Raw<T> {
     fn eq(&self, other: &Self) -> bool {
-        let value = |raw: &Self| serde_json::from_str::<Value>(raw.text()).ok();
-        self.text() == other.text() || value(self).is_some_and(|it| Some(it) == value(other))
+        let is_equal = || Some(self.read().ok()? == other.read().ok()?);
+        self.text() == other.text() || is_equal() == Some(true)
     }
 }
 
-impl<T> Eq for Raw<T> {}
+impl<T: DeserializeOwned + Eq> Eq for Raw<T> {}
 
 impl<T> Serialize for Raw<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -9,11 +9,12 @@ use std::{
 };
 
 use baton_apis::{Chart, Raw};
+use baton_kubernetes::memory::Share;
 use serde_json::Value;
 use tempfile::NamedTempFile;
 use tokio::task::spawn_blocking;
 
-use crate::{Charts, Error, Inner, archive, helm, manifests, memory::Share};
+use crate::{Charts, Error, Inner, archive, helm, manifests};
 
 /// The inputs of a rendering.
 #[derive(Clone, Copy, Debug)]

@@ -17,6 +17,7 @@ use baton_engine::{
     names::{is_label, quoted},
     redact::without_values,
     slice_parts::{self, placed_by_default},
+    weight::{MANIFESTS, TOO_LARGE, of_json},
 };
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
@@ -134,7 +135,7 @@ pub fn record_name(application: &str, version: &str, edit: &str) -> String {
 /// a namespace are in that of the application, also in sites.
 ///
 /// # Errors
-/// If the template cannot be brought to sites, or a window is invalid.
+/// If the template cannot be brought to sites or takes too much memory, or a window is invalid.
 ///
 /// # Caveats
 /// The edit is a hash of the serialised template. A new field in its types has to be omitted while
@@ -143,6 +144,9 @@ pub fn content(
     (namespace, application): (&str, &str),
     spec: &SiteApplicationSpec,
 ) -> Result<Content, Invalid> {
+    if of_json(spec.template.spec.text()) > MANIFESTS {
+        return Err(invalid(format!("template: {TOO_LARGE}")));
+    }
     let template = spec.template.spec.read();
     let template = template.map_err(|error| invalid(unreadable(&error)))?;
     check(&template).map_err(invalid)?;
