@@ -295,8 +295,9 @@ async fn a_slice_that_is_named_twice_is_refused(scope: Scope) {
         .phase_with_slices("b", [], &["slice"])
         .create()
         .await;
-    let text = "Phase \"b\": slice \"slice\" is named twice.";
-    refused(&ns, "v1", &[text]).await;
+    let slice = ns.set_name("slice");
+    let text = format!("Phase \"b\": slice \"{slice}\" is named twice.");
+    refused(&ns, "v1", &[&text]).await;
     assert_eq!(ns.get(&configmap("once")).await, None);
     ends(&ns, "v1").await;
 }
