@@ -54,12 +54,47 @@ const TYPES: [&str; 7] = [
     "\"null\"",
 ];
 
+/// Keys of lists whose values are names, in paths such as `.spec.ports[port=80,protocol="TCP"]`.
+const NAMING_KEYS: [&str; 8] = [
+    "name",
+    "type",
+    "protocol",
+    "topologyKey",
+    "mountPath",
+    "devicePath",
+    "ip",
+    "uid",
+];
+
 /// Greatest length of a value that is shown, in bytes.
 const READABLE: usize = 100;
 
 /// A message without the values that it quotes; the kind and length of each value stay.
 pub fn without_values(message: &str) -> String {
-    rewritten(message, without_value, |_| false)
+    let message = without_keys(message);
+    rewritten(&message, without_value, |_| false)
+}
+
+/// A message whose paths contain no texts of keys of lists, except names.
+fn without_keys(message: &str) -> String {
+    let mut out = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some(at) = rest.find("=\"") {
+        let (before, value) = rest.split_at(at + 1);
+        out.push_str(before);
+        let is_part = |byte: &u8| byte.is_ascii_alphanumeric();
+        let key = before.bytes().rev().skip(1).take_while(is_part).count();
+        let (start, key) = before[..at].split_at(at - key);
+        let (value, after) = value.split_at(end_of_value(value));
+        if start.ends_with(['[', ',']) && !NAMING_KEYS.contains(&key) {
+            out.push_str(&without_value(value));
+        } else {
+            out.push_str(value);
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    out
 }
 
 /// The error of a parser of JSON, without the values that it quotes.
@@ -284,6 +319,17 @@ mod tests {
             (
                 r#"parsing time "hunter2" as "2006": cannot parse"#,
                 r#"parsing time a string of 7 bytes as "2006": cannot parse"#,
+            ),
+            // Keys of lists.
+            (
+                ".spec.ports[port=\"hunter2\",protocol=\"TCP\"].port: expected numeric (int or float), got \
+                 &value.valueUnstructured{Value:\"hunter2\"}",
+                ".spec.ports[port=a string of 7 bytes,protocol=\"TCP\"].port: expected numeric (int or float), \
+                 got another kind",
+            ),
+            (
+                ".metadata.finalizers[=\"hun]ter2\"]: .a[name=\"web\"] x=\"y\", \u{e4}[\u{e4}=\"z\"",
+                ".metadata.finalizers[=a string of 8 bytes]: .a[name=\"web\"] x=\"y\", \u{e4}[\u{e4}=\"z\"",
             ),
             // Parsers of this program.
             (
