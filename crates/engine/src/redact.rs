@@ -4,16 +4,16 @@
 //! that the errors are about. Texts contain paths, names, kinds, lengths, rules and constant texts,
 //! but no values of objects, of Secrets, or of charts. Metrics have no label with a text.
 //!
-//! | source of the text | rule |
-//! |---|---|
-//! | API server: validation, typed patches, parsers | [`without_values`]: the forms are known, so each value is replaced by its kind and length |
-//! | API server: admission webhooks and policies, messages of rules | [`about`]: for Secrets the text is not quoted; otherwise the values of the objects in the request are removed |
-//! | parsers of this program | [`parse_error`] |
-//! | helm: templates and schemas of values | [`excerpt::Excerpt`]: only texts that the chart or helm contains are quoted; the caller is `baton_charts::secrecy` |
-//! | CEL, and probes that compare fields | `baton_probes` describes values by their kind and length |
-//! | YAML | `baton_yaml` quotes no content |
-//! | chart repositories and registries | `baton_charts` quotes no body of a response |
-//! | the plugin, for the user who reads the objects | [`with_short_values`] |
+//! - API server, validation, typed patches and parsers: [`without_values`]. The forms are known, so
+//!   each value is replaced by its kind and length.
+//! - API server, admission webhooks and policies, messages of rules: [`about`]. For Secrets the text
+//!   is not quoted; otherwise the values of the objects in the request are removed.
+//! - Parsers of this program: [`parse_error`]. URLs: [`shown_url`].
+//! - Helm, templates and schemas of values: [`excerpt::Excerpt`]. Only texts that the chart or helm
+//!   contains are quoted; the caller is `baton_charts::secrecy`.
+//! - CEL, and probes that compare fields: `baton_probes` describes values by their kind and length.
+//! - YAML: `baton_yaml` quotes no content. Chart repositories: `baton_charts` quotes no body.
+//! - The plugin, for the user who reads the objects: [`with_short_values`].
 
 mod about;
 pub mod excerpt;

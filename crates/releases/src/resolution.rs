@@ -121,7 +121,7 @@ impl fmt::Display for Coordinates<'_> {
             repo_url,
         } = self.0;
         let repo_url = shown_url(repo_url);
-        let [name, version, repo] = [&**name, &**version, &*repo_url].map(|text| Quoted(text));
+        let [name, version, repo] = [&**name, &**version, &*repo_url].map(Quoted);
         write!(f, "[name: {name}, version: {version}, repo: {repo}]")
     }
 }

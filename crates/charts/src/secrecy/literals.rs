@@ -104,8 +104,10 @@ fn lines(text: &str, visit: &mut impl FnMut(&str)) {
 mod tests {
     #[test]
     fn constant_texts_of_templates_are_found() {
-        let template = "a: plain text\n{{- fail (printf \"%q is \\\"too\\\" short: %5.2f for 100%% of\\nall users\" .x) -}}\n\
-                        {{/* \"not this\" }} */}}word {{ required `raw text` .a }} {{ .b | default \"one\" }}\nlast line";
+        let template = r#"a: plain text
+{{- fail (printf "%q is \"too\" short: %5.2f for 100%% of\nall users" .x) -}}
+{{/* "not this" }} */}}word {{ required `raw text` .a }} {{ .b | default "one" }}
+last line"#;
         let mut found = Vec::new();
         super::visit(template, |text| found.push(text.to_owned()));
         let expected = [

@@ -80,7 +80,7 @@ fn show_line(excerpt: &mut Excerpt<'_>, start: usize, line: &str) {
     let text = &line[rule..];
     let is_whole = |starts: &[&str]| starts.iter().any(|begin| text.starts_with(begin));
     let is_rule = |name: &&str| text.starts_with(&format!("'{name}' failed"));
-    if is_whole(&WHOLE) || is_whole(&TYPES) || RULES.iter().any(|name| is_rule(&name)) {
+    if is_whole(&WHOLE) || is_whole(&TYPES) || RULES.iter().any(is_rule) {
         excerpt.show(start + rule..start + line.len());
     }
     // The pattern is the last part, and the limit of a number as well.

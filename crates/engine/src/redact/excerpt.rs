@@ -98,7 +98,8 @@ pub fn occurrences<'m>(message: &'m str, text: &'m str) -> impl Iterator<Item = 
     let whole = move |part: &Range<usize>| {
         let before = message[..part.start].chars().next_back();
         let after = message[part.end..].chars().next();
-        !(is_word(before) && is_word(first)) && !(is_word(last) && is_word(after))
+        let is_cut = (is_word(before) && is_word(first)) || (is_word(last) && is_word(after));
+        !is_cut
     };
     let found = message
         .match_indices(text)
