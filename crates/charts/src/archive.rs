@@ -127,8 +127,8 @@ pub fn rewrite(packed: impl Read, limits: &Limits, to: impl Write) -> Result<Ins
     })
 }
 
-/// Calls a function with the path and content of each template and `Chart.yaml` of an archive that [`rewrite`] has
-/// written, those of its dependencies included.
+/// Calls a function with the path and content of each template, `Chart.yaml` and `requirements.yaml`
+/// of an archive that [`rewrite`] has written, those of its dependencies included.
 ///
 /// # Errors
 /// If the archive cannot be read, or exceeds a limit.
@@ -139,6 +139,12 @@ pub fn visit_texts(
 ) -> io::Result<()> {
     let left = Cell::new(limits.unpacked);
     visit_within(&mut { packed }, &left, limits, "", 0, &mut visit)
+}
+
+/// True for a file whose texts may be quoted: a template, or one about the chart.
+fn is_public(path: &str) -> bool {
+    let about_chart = ["/Chart.yaml", "/requirements.yaml"];
+    path.contains("/templates/") || about_chart.iter().any(|end| path.ends_with(end))
 }
 
 fn visit_within(
@@ -154,7 +160,7 @@ fn visit_within(
     for entry in archive.entries()? {
         let mut entry = entry?;
         let path = format!("{folder}{}", String::from_utf8_lossy(&entry.path_bytes()));
-        if path.contains("/templates/") || path.ends_with("/Chart.yaml") {
+        if is_public(&path) {
             let content = read(&mut entry, MOST_METADATA)?;
             visit(&path, &String::from_utf8_lossy(&content));
         } else if is_dependency(&path) && depth < MAX_DEPTH {

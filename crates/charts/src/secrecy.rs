@@ -27,7 +27,7 @@ const SCHEMAS: &str = "values don't meet the specifications of the schema(s)";
 
 /// Phrases of helm, of Go's templates, and of its parsers of YAML and JSON. They are quoted
 /// wherever they occur.
-const PHRASES: [&str; 75] = [
+const PHRASES: [&str; 76] = [
     "execution error at",
     "parse error at",
     "YAML parse error on",
@@ -103,6 +103,7 @@ const PHRASES: [&str; 75] = [
     "rendering template has a nested reference name",
     "unable to execute template",
     "chart metadata is missing these dependencies",
+    "an error occurred while checking for chart dependencies",
 ];
 
 /// Phrases before which a word of the chart is a name: of a function, a template or a field.
@@ -127,8 +128,8 @@ pub struct Message<'m> {
     excerpt: Excerpt<'m>,
     /// Expressions of templates, which are public if they are in the chart.
     expressions: Vec<Range<usize>>,
-    /// Names, which are public if they are words of the chart.
-    names: Vec<Range<usize>>,
+    /// Names, which are public if they are words of the chart, and the phrases before them.
+    names: Vec<(usize, Range<usize>)>,
     /// Constant texts of the chart that the message contains.
     constants: BTreeSet<String>,
 }
@@ -157,10 +158,12 @@ impl<'m> Message<'m> {
             schema::show(&mut excerpt);
         }
         let names = NAMES.iter().flat_map(|phrase| {
-            let found = occurrences(message, phrase).map(|part| part.end);
-            found.map(|at| at..at + word(&message[at..]))
+            occurrences(message, phrase).map(|part| {
+                let name = part.end..part.end + word(&message[part.end..]);
+                (part.start, name)
+            })
         });
-        let names = names.filter(|name| !name.is_empty()).collect();
+        let names = names.filter(|(_, name)| !name.is_empty()).collect();
         let expressions = occurrences(message, "at <").filter_map(|part| {
             let end = message[part.end..].find(">:")?;
             Some(part.end..part.end + end)
@@ -195,12 +198,11 @@ impl<'m> Message<'m> {
             }
             !is_known
         });
-        self.names.retain(|part| {
-            let is_known = occurrences(content, &message[part.clone()])
-                .next()
-                .is_some();
+        self.names.retain(|(start, name)| {
+            let mut found = occurrences(content, &message[name.clone()]);
+            let is_known = found.next().is_some();
             if is_known {
-                excerpt.show(part.clone());
+                excerpt.show(*start..name.end);
             }
             !is_known
         });
