@@ -148,6 +148,7 @@ impl Stopping<'_> {
                     target, account, ..
                 } = self.objects;
                 let answer = target.send(account, &pod.gvk, &pod.key, &request).await;
+                let answer = answer.without_values(&[Some(&live)]);
                 if let Answer::Refused(cause) | Answer::Failed(cause) = answer {
                     warn!(pod = %pod.key, cause, "a Pod is not stopped, trying again");
                 }

@@ -116,7 +116,7 @@ impl StrayCluster {
         }
         match target.send(account, gvk, object, &request).await {
             answer @ (Answer::Refused(_) | Answer::Immutable(_) | Answer::Failed(_)) => {
-                Err(cause(answer))
+                Err(cause(answer.without_values(&[Some(&live)])))
             }
             // The object has changed meanwhile; if it is still a stray, the event of the change records it.
             Answer::Conflict => Ok(DeletionOutcome::NoStray),

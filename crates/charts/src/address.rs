@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use baton_engine::redact::shown_url;
 use ring::digest::{SHA256, digest};
 use url::{Position, Url};
 
@@ -28,15 +29,16 @@ impl Address {
     /// is a text for people.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim().trim_end_matches('/');
-        let url = Url::parse(text).map_err(|error| format!("parse {text:?}: {error}"))?;
+        let shown = shown_url(text);
+        let url = Url::parse(text).map_err(|error| format!("parse {shown:?}: {error}"))?;
         if !matches!(url.scheme(), "http" | "https" | "oci") {
             return Err(format!(
-                "{text:?} is of the unsupported scheme {:?}",
+                "{shown:?} is of the unsupported scheme {:?}",
                 url.scheme()
             ));
         }
         if url.host_str().is_none_or(str::is_empty) {
-            return Err(format!("{text:?} has no host"));
+            return Err(format!("{shown:?} has no host"));
         }
         let text = text.to_owned();
         Ok(Self { text, url })
@@ -66,7 +68,7 @@ impl Address {
         base.set_path(&format!("{}/", base.path().trim_end_matches('/')));
         let mut url = base
             .join(text)
-            .map_err(|error| format!("parse {text:?}: {error}"))?;
+            .map_err(|error| format!("parse {:?}: {error}", shown_url(text)))?;
         if Url::parse(text).is_err() && url.query().is_none() {
             url.set_query(base.query());
         }

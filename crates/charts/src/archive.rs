@@ -127,6 +127,58 @@ pub fn rewrite(packed: impl Read, limits: &Limits, to: impl Write) -> Result<Ins
     })
 }
 
+/// Calls a function with the path and content of each template, `Chart.yaml` and `requirements.yaml`
+/// of an archive that [`rewrite`] has written, those of its dependencies included.
+///
+/// # Errors
+/// If the archive cannot be read, or exceeds a limit.
+pub fn visit_texts(
+    packed: impl Read,
+    limits: &Limits,
+    mut visit: impl FnMut(&str, &str),
+) -> io::Result<()> {
+    let left = Cell::new(limits.unpacked);
+    visit_within(&mut { packed }, &left, limits, "", 0, &mut visit)
+}
+
+/// True for a file whose texts may be quoted: a template, or one about the chart.
+fn is_public(path: &str) -> bool {
+    let about_chart = ["/Chart.yaml", "/requirements.yaml"];
+    path.contains("/templates/") || about_chart.iter().any(|end| path.ends_with(end))
+}
+
+fn visit_within(
+    packed: &mut dyn Read,
+    left: &Cell<u64>,
+    limits: &Limits,
+    folder: &str,
+    depth: usize,
+    visit: &mut dyn FnMut(&str, &str),
+) -> io::Result<()> {
+    let inner = MultiGzDecoder::new(packed);
+    let mut archive = tar::Archive::new(Bounded { inner, left });
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        let path = format!("{folder}{}", String::from_utf8_lossy(&entry.path_bytes()));
+        if is_public(&path) {
+            let content = read(&mut entry, MOST_METADATA)?;
+            visit(&path, &String::from_utf8_lossy(&content));
+        } else if is_dependency(&path) && depth < MAX_DEPTH {
+            let archive = read(&mut entry, limits.packed)?;
+            let folder = path.rfind('/').map_or("", |at| &path[..=at]);
+            visit_within(
+                &mut archive.as_slice(),
+                left,
+                limits,
+                folder,
+                depth + 1,
+                visit,
+            )?;
+        }
+    }
+    Ok(())
+}
+
 /// The remaining limits, and the facts found so far.
 struct Reader<'l> {
     bytes: Cell<u64>,

@@ -19,14 +19,10 @@ use tokio::{
 use crate::{
     Limits,
     isolation::{self, Paths},
-    secrecy::without_values,
 };
 
 /// Limit in bytes of helm's messages that are read.
 const MOST_WORDS: u64 = 64 << 10;
-
-/// Limit in bytes of helm's messages that are reported: messages of conditions have a limit.
-const MOST_CAUSE: usize = 2048;
 
 /// The inputs of a run of `helm template`.
 #[derive(Clone, Copy, Debug)]
@@ -46,8 +42,11 @@ pub struct Template<'a> {
 pub enum Error {
     /// Helm cannot be run.
     Start(String),
-    /// Helm refuses the chart, or the chart exceeds a limit.
+    /// The chart exceeds a limit.
     Chart(String),
+    /// Helm refuses the chart. These are its messages, which may quote values in any form: see
+    /// [`crate::secrecy`].
+    Refused(String),
 }
 
 /// Finds the program helm.
@@ -114,7 +113,7 @@ pub async fn template(
         return Err(Error::Chart(why));
     }
     if !ended.status.success() {
-        return Err(refusal(&ended, template.values, limits));
+        return Err(refusal(&ended, limits));
     }
     String::from_utf8(ended.output).map_err(|error| Error::Chart(error.to_string()))
 }
@@ -285,8 +284,8 @@ async fn read(pipe: Option<impl AsyncRead + Unpin>, most: u64) -> io::Result<Vec
     Ok(bytes)
 }
 
-/// The reason that a process ended without success, without the values of the user.
-fn refusal(ended: &Ended, values: &[u8], limits: &Limits) -> Error {
+/// The reason that a process ended without success.
+fn refusal(ended: &Ended, limits: &Limits) -> Error {
     use std::os::unix::process::ExitStatusExt;
     let words = String::from_utf8_lossy(&ended.words);
     let has = |text: &str| words.contains(text);
@@ -303,30 +302,11 @@ fn refusal(ended: &Ended, values: &[u8], limits: &Limits) -> Error {
         Some(signal) => return Error::Start(format!("helm was terminated by signal {signal}")),
         None => {}
     }
-    Error::Chart(cause(&words, values))
+    Error::Refused(words.into_owned())
 }
 
 fn too_slow(limit: Duration) -> String {
     format!("rendering takes more than {} s", limit.as_secs_f64())
-}
-
-/// The error in helm's messages: the text after `Error:`, without advice on how to use helm by
-/// hand, and without values.
-fn cause(words: &str, values: &[u8]) -> String {
-    let at = words.rfind("Error: ").map_or(0, |at| at + "Error: ".len());
-    let cause = words[at..]
-        .split("\n\nUse --debug")
-        .next()
-        .unwrap_or_default();
-    let cause = without_values(cause.trim(), values);
-    if cause.is_empty() {
-        return "helm printed no error".to_owned();
-    }
-    if cause.len() <= MOST_CAUSE {
-        return cause;
-    }
-    let end = cause.floor_char_boundary(MOST_CAUSE);
-    format!("{} [{} bytes more]", &cause[..end], cause.len() - end)
 }
 
 #[cfg(test)]
@@ -414,24 +394,20 @@ mod tests {
     async fn the_error_output_of_helm_is_reported_as_the_cause() {
         let script = "echo warning >&2; echo 'Error: no such thing' >&2; echo >&2; \
                       echo 'Use --debug flag' >&2; exit 1";
-        assert_eq!(run(script, b"", &limits()).await, chart("no such thing"));
-        assert_eq!(
-            run("exit 1", b"", &limits()).await,
-            chart("helm printed no error")
-        );
+        let Err(Error::Refused(words)) = run(script, b"", &limits()).await else {
+            panic!("not refused");
+        };
+        assert!(words.contains("\nError: no such thing\n"), "{words}");
         let killed = run("kill -9 $$", b"", &limits()).await;
         assert_eq!(
             killed,
             Err(Error::Start("helm was terminated by signal 9".into()))
         );
         let long = run("yes words | head -c 1000000 >&2; exit 1", b"", &limits()).await;
-        let Err(Error::Chart(long)) = long else {
+        let Err(Error::Refused(long)) = long else {
             panic!("{long:?}");
         };
-        assert!(
-            long.len() < 2100 && long.ends_with(" bytes more]"),
-            "{long}"
-        );
+        assert_eq!(long.len() as u64, MOST_WORDS);
     }
 
     #[tokio::test]

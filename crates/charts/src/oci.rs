@@ -1,5 +1,6 @@
 //! Charts in registries: tags, manifests and blobs of the OCI distribution specification.
 
+use baton_engine::redact::shown_url;
 use reqwest::{
     Response, StatusCode,
     header::{LINK, WWW_AUTHENTICATE},
@@ -97,7 +98,7 @@ impl Reference {
     /// If the URL has no host or no path. The error is a text for people.
     pub fn parse(url: &Url) -> Result<Self, String> {
         let host = url.host_str().filter(|host| !host.is_empty());
-        let host = host.ok_or_else(|| format!("{url} has no host"))?;
+        let host = host.ok_or_else(|| format!("{} has no host", shown_url(url.as_str())))?;
         // For an unknown scheme, the host is a text, even if it is an address.
         let loopback = match Host::parse(host) {
             Ok(Host::Ipv4(address)) => address.is_loopback(),
@@ -113,7 +114,7 @@ impl Reference {
         let path = url.path().trim_matches('/');
         let (path, tag) = path.rsplit_once(':').unwrap_or((path, ""));
         if path.is_empty() {
-            return Err(format!("{url} has no path"));
+            return Err(format!("{} has no path", shown_url(url.as_str())));
         }
         Ok(Self {
             registry,

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tempfile::NamedTempFile;
 use tokio::task::spawn_blocking;
 
-use crate::{Charts, Error, Inner, archive, helm, manifests};
+use crate::{Charts, Error, Inner, archive, helm, manifests, secrecy::Message};
 
 /// The inputs of a rendering.
 #[derive(Clone, Copy, Debug)]
@@ -117,11 +117,15 @@ impl Charts {
             namespace,
         };
         let printed = helm::template(&helm, &folder, template, &inner.settings.limits).await;
+        let printed = match printed {
+            Ok(printed) => printed,
+            Err(helm::Error::Start(why)) => return Err(Error::Renderer(why)),
+            Err(helm::Error::Chart(cause)) => return Err(broken(cause)),
+            Err(helm::Error::Refused(words)) => {
+                return Err(broken(inner.public(rewritten, words).await));
+            }
+        };
         drop((permit, rewritten));
-        let printed = printed.map_err(|error| match error {
-            helm::Error::Start(why) => Error::Renderer(why),
-            helm::Error::Chart(cause) => broken(cause),
-        })?;
         self.read(Rendered {
             chart: chart.clone(),
             namespace: namespace.to_owned(),
@@ -185,6 +189,21 @@ impl Inner {
         });
         let rewritten = rewritten.await;
         rewritten.unwrap_or_else(|error| Err(error.to_string()))
+    }
+
+    /// The parts of helm's messages about this archive that may be shown.
+    async fn public(&self, archive: NamedTempFile, words: String) -> String {
+        let limits = self.settings.limits.clone();
+        let read = spawn_blocking(move || {
+            let mut message = Message::of(&words);
+            if let Ok(packed) = archive.reopen() {
+                // What cannot be read is not known to be public.
+                let learn = |path: &str, content: &str| message.learn(path, content);
+                let _ = archive::visit_texts(BufReader::new(packed), &limits, learn);
+            }
+            message.into_text()
+        });
+        read.await.unwrap_or_else(|error| error.to_string())
     }
 }
 

@@ -8,6 +8,7 @@ use std::{
     time::Instant,
 };
 
+use baton_engine::redact::shown_url;
 use baton_kubernetes::memory::Memory;
 use parking_lot::Mutex;
 use tokio::{
@@ -209,7 +210,7 @@ impl Repository {
         };
         let mut state = self.state.lock();
         if let Err(why) = &outcome {
-            let repository = self.address.text.as_str();
+            let repository = &*shown_url(&self.address.text);
             tracing::warn!(
                 repository,
                 why,

@@ -225,3 +225,18 @@ pub enum Answer {
     /// The request failed for a reason that may pass: network, overload, server error.
     Failed(String),
 }
+
+impl Answer {
+    /// The answer with a text that does not quote values of these objects: see [`redact::about`].
+    #[must_use]
+    pub fn without_values(self, objects: &[Option<&Value>]) -> Self {
+        let objects: Vec<_> = objects.iter().copied().flatten().collect();
+        let about = |text: String| redact::about(&text, &objects);
+        match self {
+            Self::Refused(text) => Self::Refused(about(text)),
+            Self::Immutable(text) => Self::Immutable(about(text)),
+            Self::Failed(text) => Self::Failed(about(text)),
+            other => other,
+        }
+    }
+}

@@ -1,17 +1,33 @@
-//! Removes the values of fields from a server's messages.
+//! The one place that decides which parts of the errors of other programs may be quoted.
 //!
-//! A refusal is copied into conditions and events, which more people may read than the object. The
-//! server quotes values in few forms: those of Kubernetes' validation (`data[k]: Invalid value:
-//! "hunter2": must ...`), of a typed patch (`expected string, got &value.valueUnstructured{...}`)
-//! and of Go's parsers (`parsing "hunter2": ...`). Texts of admission webhooks have no form, and
-//! are not changed.
+//! Errors are copied into conditions, events and logs, which more people may read than the objects
+//! that the errors are about. Texts contain paths, names, kinds, lengths, rules and constant texts,
+//! but no values of objects, of Secrets, or of charts. Metrics have no label with a text.
+//!
+//! - API server, validation, typed patches and parsers: [`without_values`]. The forms are known, so
+//!   each value is replaced by its kind and length.
+//! - API server, admission webhooks and policies, messages of rules: [`about`]. For Secrets the text
+//!   is not quoted; otherwise the values of the objects in the request are removed.
+//! - Parsers of this program: [`parse_error`]. URLs: [`shown_url`].
+//! - Helm, templates and schemas of values: [`excerpt::Excerpt`]. Only texts that the chart or helm
+//!   contains are quoted; the caller is `baton_charts::secrecy`.
+//! - CEL, and probes that compare fields: `baton_probes` describes values by their kind and length.
+//! - YAML: `baton_yaml` quotes no content. Chart repositories: `baton_charts` quotes no body.
+//! - The plugin, for the user who reads the objects: [`with_short_values`].
+
+mod about;
+pub mod excerpt;
+
+use std::borrow::Cow;
 
 use baton_probes::shape::Shape;
 use serde_json::Value;
 
+pub use self::about::about;
+
 /// The texts that precede a value, up to its quote if it has one: types of errors of Kubernetes'
 /// validation, and parsers, those of Baton included.
-const VALUE_FOLLOWS: [&str; 8] = [
+const VALUE_FOLLOWS: [&str; 13] = [
     "Invalid value: ",
     "Unsupported value: ",
     "Duplicate value: ",
@@ -20,6 +36,11 @@ const VALUE_FOLLOWS: [&str; 8] = [
     "parsing \"",
     "invalid type: string \"",
     "invalid value: string \"",
+    "integer `",
+    "floating point `",
+    "boolean `",
+    "character `",
+    "unknown variant `",
 ];
 
 /// The types that the validation of custom resources names in the place of a value.
@@ -33,12 +54,72 @@ const TYPES: [&str; 7] = [
     "\"null\"",
 ];
 
+/// Keys of lists whose values are names, in paths such as `.spec.ports[port=80,protocol="TCP"]`.
+const NAMING_KEYS: [&str; 8] = [
+    "name",
+    "type",
+    "protocol",
+    "topologyKey",
+    "mountPath",
+    "devicePath",
+    "ip",
+    "uid",
+];
+
 /// Greatest length of a value that is shown, in bytes.
 const READABLE: usize = 100;
 
 /// A message without the values that it quotes; the kind and length of each value stay.
 pub fn without_values(message: &str) -> String {
-    rewritten(message, without_value, |_| false)
+    let message = without_keys(message);
+    rewritten(&message, without_value, |_| false)
+}
+
+/// A message whose paths contain no texts of keys of lists, except names.
+fn without_keys(message: &str) -> String {
+    let mut out = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some(at) = rest.find("=\"") {
+        let (before, value) = rest.split_at(at + 1);
+        out.push_str(before);
+        let is_part = |byte: &u8| byte.is_ascii_alphanumeric();
+        let key = before.bytes().rev().skip(1).take_while(is_part).count();
+        let (start, key) = before[..at].split_at(at - key);
+        let (value, after) = value.split_at(end_of_value(value));
+        if start.ends_with(['[', ',']) && !NAMING_KEYS.contains(&key) {
+            out.push_str(&without_value(value));
+        } else {
+            out.push_str(value);
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The error of a parser of JSON, without the values that it quotes.
+pub fn parse_error(error: &serde_json::Error) -> String {
+    without_values(&error.to_string())
+}
+
+/// A URL without its user, password and query, any of which may be a secret.
+pub fn shown_url(url: &str) -> Cow<'_, str> {
+    let start = url.find("://").map_or(0, |at| at + "://".len());
+    let (scheme, rest) = url.split_at(start);
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let host = authority.rfind('@').map(|at| &authority[at..]);
+    let (path, query) = path
+        .split_once('?')
+        .map_or((path, ""), |(path, _)| (path, "?…"));
+    if host.is_none() && query.is_empty() {
+        return Cow::Borrowed(url);
+    }
+    let user = if host.is_some() { "…" } else { "" };
+    Cow::Owned(format!(
+        "{scheme}{user}{}{path}{query}",
+        host.unwrap_or(authority)
+    ))
 }
 
 /// A message with only those values that people can read: long ones, and structures, which a server
@@ -67,7 +148,12 @@ fn rewritten(
     loop {
         let next = VALUE_FOLLOWS
             .iter()
-            .filter_map(|marker| Some((rest.find(marker)?, marker.trim_end_matches('"').len())))
+            .filter_map(|marker| {
+                Some((
+                    rest.find(marker)?,
+                    marker.trim_end_matches(['"', '`']).len(),
+                ))
+            })
             .min();
         let Some((at, length)) = next else { break };
         let (before, value) = rest.split_at(at + length);
@@ -96,6 +182,9 @@ fn rewritten(
 /// The position at which a value ends: a quoted value ends with its quote, any other before `: ` or
 /// `, ` outside of brackets, or at the bracket that closes the whole list of errors.
 fn end_of_value(text: &str) -> usize {
+    if let Some(quoted) = text.strip_prefix('`') {
+        return quoted.find('`').map_or(text.len(), |at| at + 2);
+    }
     let mut depth = 0_usize;
     let mut quoted = false;
     let mut escaped = false;
@@ -166,6 +255,26 @@ mod tests {
     }
 
     #[test]
+    fn urls_are_shown_without_their_secrets() {
+        for (url, expected) in [
+            (
+                "https://charts.example.com/a",
+                "https://charts.example.com/a",
+            ),
+            (
+                "https://me:hunter2@charts.example.com:8/a",
+                "https://…@charts.example.com:8/a",
+            ),
+            ("oci://hunter2@a@b/c?token=hunter2#x", "oci://…@b/c?…"),
+            ("https://a?hunter2/b@c", "https://a?…"),
+            ("me:hunter2@a", "…@a"),
+            ("", ""),
+        ] {
+            assert_eq!(shown_url(url), expected, "{url}");
+        }
+    }
+
+    #[test]
     fn values_are_replaced_by_their_kind_and_length() {
         for (message, expected) in [
             (
@@ -210,6 +319,26 @@ mod tests {
             (
                 r#"parsing time "hunter2" as "2006": cannot parse"#,
                 r#"parsing time a string of 7 bytes as "2006": cannot parse"#,
+            ),
+            // Keys of lists.
+            (
+                ".spec.ports[port=\"hunter2\",protocol=\"TCP\"].port: expected numeric (int or float), got \
+                 &value.valueUnstructured{Value:\"hunter2\"}",
+                ".spec.ports[port=a string of 7 bytes,protocol=\"TCP\"].port: expected numeric (int or float), \
+                 got another kind",
+            ),
+            (
+                ".metadata.finalizers[=\"hun]ter2\"]: .a[name=\"web\"] x=\"y\", \u{e4}[\u{e4}=\"z\"",
+                ".metadata.finalizers[=a string of 8 bytes]: .a[name=\"web\"] x=\"y\", \u{e4}[\u{e4}=\"z\"",
+            ),
+            // Parsers of this program.
+            (
+                "invalid type: integer `31337`, expected a string at line 1 column 9",
+                "invalid type: integer a value, expected a string at line 1 column 9",
+            ),
+            (
+                "unknown variant `hunter2`, expected `Retain` or `Delete`",
+                "unknown variant a value, expected `Retain` or `Delete`",
             ),
             // A value without an end reaches to the end of the message.
             (r#"a: Invalid value: "hunter2"#, "a: Invalid value: a value"),

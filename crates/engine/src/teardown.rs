@@ -333,7 +333,12 @@ impl<'a> Teardown<'a> {
             // A webhook can put the owner back each time, so the number of repetitions is limited.
             object.attempts.conflict();
         }
-        match answer {
+        let live = match &object.live {
+            Live::Present(live) => Some(live),
+            _ => None,
+        };
+        let desired = &at.of(self.phases).manifest;
+        match answer.without_values(&[Some(desired), live]) {
             Answer::Object(live) => {
                 object.deleting = matches!(request, Request::Delete(_));
                 object.live = Live::Present(live);

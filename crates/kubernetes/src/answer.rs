@@ -21,7 +21,7 @@ use kube::core::{Status, response::StatusDetails};
 use serde_json::Value;
 
 use crate::wire;
-use baton_engine::{Answer, recreate::is_about_immutability};
+use baton_engine::{Answer, recreate::is_about_immutability, redact::parse_error};
 
 /// The requests of [`baton_engine::Request`] as seen on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub(crate) fn interpret(
         Ok(object) => object,
         // The response is no JSON, or nested deeper than the parser can follow without exhausting
         // the stack.
-        Err(error) => return Answer::Failed(format!("unreadable answer: {error}")),
+        Err(error) => return Answer::Failed(format!("unreadable answer: {}", parse_error(&error))),
     };
     let is_status = object["kind"] == "Status" && object["apiVersion"] == "v1";
     match operation {

@@ -14,6 +14,7 @@ use std::{
     sync::Arc,
 };
 
+use baton_engine::redact::parse_error;
 use serde_json::value::RawValue;
 
 use crate::{metadata::Metadata, watch::Event};
@@ -228,7 +229,10 @@ impl<K: Identity> Fold<K> {
 /// Identity and version of an object; `None` for an object without a name, which no server has.
 fn identify<K: Identity>(object: &RawValue) -> Option<(K, u64)> {
     let metadata = Metadata::of(object.get())
-        .inspect_err(|error| tracing::warn!(%error, "the metadata of an object cannot be parsed"))
+        .inspect_err(|error| {
+            let error = parse_error(error);
+            tracing::warn!(%error, "the metadata of an object cannot be parsed");
+        })
         .ok()?;
     (!metadata.name.is_empty()).then(|| (K::of(&metadata), metadata.version()))
 }

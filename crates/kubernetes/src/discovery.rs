@@ -24,7 +24,7 @@ use crate::{
     path::{self, NameError},
     wire::{self, WireError},
 };
-use baton_engine::{Gvk, ObjectKey, revision::KindScope};
+use baton_engine::{Gvk, ObjectKey, redact::parse_error, revision::KindScope};
 
 /// Lifetime of a cached answer that a kind is not served.
 const NEGATIVE: Duration = Duration::from_secs(3);
@@ -258,7 +258,7 @@ fn failed(gvk: &Gvk, cause: String) -> DiscoveryError {
 }
 
 fn unreadable(gvk: &Gvk, error: &serde_json::Error) -> DiscoveryError {
-    failed(gvk, format!("unreadable answer: {error}"))
+    failed(gvk, format!("unreadable answer: {}", parse_error(error)))
 }
 
 /// Reads the versions of an `APIGroup`, or of the `APIVersions` of the core group.

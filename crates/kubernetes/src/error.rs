@@ -9,7 +9,7 @@ use baton_engine::{
     texts::{collapse_whitespace, shorten},
 };
 
-/// An error and its causes in one line, without repetitions.
+/// An error and its causes in one line, without repetitions and without values that parsers quote.
 ///
 /// Some libraries repeat a cause in the text of the error itself and others do not, so a cause that
 /// the line contains already is left out.
@@ -24,7 +24,7 @@ pub fn one_line(error: &dyn Error) -> String {
         }
         source = cause.source();
     }
-    collapse_whitespace(&line)
+    collapse_whitespace(&without_values(&line))
 }
 
 /// The text of a failed request, for logs and conditions: the message of the server without the

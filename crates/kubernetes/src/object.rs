@@ -25,11 +25,11 @@ use serde::{
 use serde_json::{Value, value::RawValue};
 
 use crate::metadata::{OwnerReference, number};
-use baton_engine::{Gvk, diff::legacy, owners};
+use baton_engine::{Gvk, diff::legacy, owners, redact::parse_error};
 
 /// The server sent an object that is none, or has no name.
 #[derive(Debug, thiserror::Error)]
-#[error("reading an object of {gvk}: {source}")]
+#[error("reading an object of {gvk}: {}", parse_error(source))]
 pub struct ObjectError {
     /// The kind that was listed, watched or written.
     pub gvk: Box<Gvk>,

@@ -2,6 +2,7 @@
 //! watched: there may be very many, and only the pods of failing workloads are needed.
 
 use baton_apis::url;
+use baton_engine::redact::parse_error;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::Selector;
 use serde::Deserialize;
@@ -53,7 +54,7 @@ pub enum PodsError {
     #[error("its pods cannot be listed: {0}")]
     Refused(String),
     /// The response is no list.
-    #[error("its pods cannot be listed: {0}")]
+    #[error("its pods cannot be listed: {}", parse_error(.0))]
     Answer(#[from] serde_json::Error),
 }
 

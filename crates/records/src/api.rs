@@ -4,7 +4,10 @@ use baton_apis::{
     constants::{API_VERSION, FIELD_MANAGER},
     kinds::Kind,
 };
-use baton_engine::operations::replace;
+use baton_engine::{
+    operations::replace,
+    redact::{about, parse_error},
+};
 use baton_kubernetes::{
     path::NameError,
     wire::{
@@ -62,7 +65,7 @@ pub enum ApiError {
     #[error(transparent)]
     Wire(WireError),
     /// The response does not conform to the API.
-    #[error("{path}: unreadable answer: {source}")]
+    #[error("{path}: unreadable answer: {}", parse_error(source))]
     Answer {
         /// URL path of the object.
         path: String,
@@ -290,6 +293,15 @@ impl Api {
                 code: 404 | 409, ..
             }) => Err(ApiError::Changed {
                 path: path.to_owned(),
+            }),
+            Err(ApiError::Refused {
+                path,
+                code,
+                message,
+            }) => Err(ApiError::Refused {
+                message: about(&message, &[body]),
+                path,
+                code,
             }),
             answer => answer,
         }

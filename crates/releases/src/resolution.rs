@@ -3,6 +3,7 @@
 use std::fmt;
 
 use baton_apis::Chart;
+use baton_engine::redact::shown_url;
 
 use crate::{
     texts::Quoted,
@@ -119,7 +120,8 @@ impl fmt::Display for Coordinates<'_> {
             version,
             repo_url,
         } = self.0;
-        let [name, version, repo] = [name, version, repo_url].map(|text| Quoted(text));
+        let repo_url = shown_url(repo_url);
+        let [name, version, repo] = [&**name, &**version, &*repo_url].map(Quoted);
         write!(f, "[name: {name}, version: {version}, repo: {repo}]")
     }
 }

@@ -23,6 +23,8 @@ use crate::{
 impl ObjectPass<'_> {
     /// Processes the answer to the request that [`ObjectPass::need`] returned.
     pub fn answer(&mut self, request: &Request, answer: Answer) {
+        let known = [Some(&self.desired.manifest), self.live()];
+        let answer = answer.without_values(&known);
         match (request, answer) {
             (_, Answer::KindNotServed) => {
                 let text = format!("{} not registered on the api server.", self.desired.gvk);

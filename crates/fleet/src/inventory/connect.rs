@@ -4,6 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use baton_apis::{conditions::Reason, constants::ANNOTATION_SKIP_TLS_VERIFY, url::escape};
+use baton_engine::redact::parse_error;
 use http::{StatusCode, Uri};
 use k8s_openapi::api::core::v1::Secret;
 use tokio::{
@@ -240,7 +241,7 @@ impl Connector {
                 CredentialsError::NoSecret { secret: named },
             )),
             status if status.is_success() => {
-                serde_json::from_slice(&reply.body).map_err(|error| unknown(error.to_string()))
+                serde_json::from_slice(&reply.body).map_err(|error| unknown(parse_error(&error)))
             }
             status => Err(unknown(wire::failure(status, &reply.body).message)),
         }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use baton_apis::{ClusterConnection, ClusterStatus, UpgradeWindow};
+use baton_engine::redact::parse_error;
 use futures::{FutureExt as _, future::join};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
@@ -273,13 +274,14 @@ impl Cluster {
         } = match serde_json::from_str(object.get()) {
             Ok(object) => object,
             Err(error) => {
+                let error = parse_error(&error);
                 tracing::warn!(%error, "a Cluster cannot be parsed");
                 return None;
             }
         };
         let spec: Result<Spec, String> = spec.map_or_else(
             || Ok(Spec::default()),
-            |spec| serde_json::from_str(spec.get()).map_err(|error| error.to_string()),
+            |spec| serde_json::from_str(spec.get()).map_err(|error| parse_error(&error)),
         );
         // An unreadable status is replaced.
         let status: Option<ClusterStatus> =

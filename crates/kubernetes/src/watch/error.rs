@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use baton_engine::redact::parse_error;
 use http::StatusCode;
 use kube::core::Status;
 
@@ -61,7 +62,10 @@ impl WatchError {
     pub(super) fn unreadable(what: &str, error: &serde_json::Error) -> Self {
         Self::new(
             Recovery::Relist,
-            format!("the server sent an unreadable {what}: {error}"),
+            format!(
+                "the server sent an unreadable {what}: {}",
+                parse_error(error)
+            ),
         )
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use baton_probes::shape::Shape;
 use serde_json::{Map, Value};
 
 use super::Error;
@@ -28,7 +29,7 @@ impl Object {
                 let field = path[1..].replace('/', ".");
                 return Err(Error::Decode(format!(
                     "{field} is missing or not a string in {}",
-                    start(&value)
+                    description(&value)
                 )));
             }
             Ok(text.to_owned())
@@ -128,11 +129,22 @@ pub(super) fn merge(map: &mut Map<String, Value>, texts: &BTreeMap<String, Strin
     }
 }
 
-/// The start of a document, by which a user can find it.
-fn start(value: &Value) -> String {
-    const MAX_TEXT: usize = 80;
-    let text = value.to_string();
-    let end = text.floor_char_boundary(MAX_TEXT);
-    let rest = if end < text.len() { "..." } else { "" };
-    format!("{}{rest}", &text[..end])
+/// A document without its values: its kind and name, or its keys, by which a user can find it.
+fn description(value: &Value) -> String {
+    const MOST_KEYS: usize = 8;
+    let text = |path: &str| value.pointer(path).and_then(Value::as_str);
+    match (text("/kind"), text("/metadata/name"), value) {
+        (Some(kind), Some(name), _) => format!("{} {}", Quoted(kind), Quoted(name)),
+        (Some(kind), None, _) => format!("an object of the kind {}", Quoted(kind)),
+        (None, Some(name), _) => format!("the object {}", Quoted(name)),
+        (None, None, Value::Object(map)) if !map.is_empty() => {
+            let keys: Vec<_> = map
+                .keys()
+                .take(MOST_KEYS)
+                .map(|key| Quoted(key).to_string())
+                .collect();
+            format!("a map with {}", keys.join(", "))
+        }
+        _ => Shape(value).to_string(),
+    }
 }

@@ -386,16 +386,15 @@ fn documents_that_are_no_objects() {
     for (documents, expected) in [
         (
             vec![json!("text")],
-            "apiVersion is missing or not a string in \"text\"",
+            "apiVersion is missing or not a string in a string of 4 bytes",
         ),
         (
             vec![json!({"kind": "Service"})],
-            "apiVersion is missing or not a string in {\"kind\":\"Service\"}",
+            "apiVersion is missing or not a string in an object of the kind \"Service\"",
         ),
         (
             vec![json!({"apiVersion": "v1", "kind": "Service", "metadata": null})],
-            "metadata.name is missing or not a string in \
-             {\"apiVersion\":\"v1\",\"kind\":\"Service\",\"metadata\":null}",
+            "metadata.name is missing or not a string in an object of the kind \"Service\"",
         ),
         (
             vec![no_labels, lb()],
