@@ -20,6 +20,7 @@ mod agent_places;
 mod agent_requests;
 mod agent_restarts;
 mod agent_state;
+mod agent_stolen;
 mod archival;
 mod assignments;
 mod bad_input;

@@ -10,6 +10,10 @@ use baton_engine::condition_list::find;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
+use super::text::excerpt;
+
+/// Limit of the length of a version, in characters: a cluster may report any text.
+const MAX_VERSION: usize = 100;
 /// Age at which the time of the last contact in the status is updated, while nothing else changes.
 const CONTACT_AGE: SignedDuration = SignedDuration::from_mins(5);
 
@@ -78,6 +82,7 @@ impl Health {
     /// The state after a response, which may contain the version.
     pub fn answered(self, version: Option<String>, now: Timestamp) -> Self {
         let was_up = self.state == ConnectionState::Up;
+        let version = version.map(|version| excerpt(&version, MAX_VERSION));
         Self {
             state: ConnectionState::Up,
             since: if was_up { self.since } else { now },
@@ -250,6 +255,15 @@ mod tests {
             assert_eq!(written, expected, "step {number}");
             status = due.as_ref().map_or(status, stored);
         }
+    }
+
+    #[test]
+    fn a_version_is_one_short_line() {
+        let fresh = Health::first(&ClusterStatus::default(), at(0));
+        let up = fresh.answered(Some("v1\n".repeat(1_000)), at(1));
+        let written = up.status_update(&ClusterStatus::default(), at(1)).unwrap();
+        let version = written.server_version.unwrap();
+        assert!(version.starts_with("v1 v1 ") && version.len() <= MAX_VERSION + 3);
     }
 
     #[test]

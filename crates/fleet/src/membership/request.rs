@@ -31,6 +31,8 @@ pub(super) struct Settings {
     /// The rights in the target, if they were given.
     pub rights: Option<RightsMode>,
     pub apply: bool,
+    /// True if the token of the account is revoked, and another one is created.
+    pub replaces_token: bool,
     pub dry_run: bool,
     pub allow_same: bool,
 }
@@ -125,6 +127,7 @@ pub(super) fn requests(args: JoinArgs) -> Result<(Vec<Request>, Settings), Error
         admitted: Admitted::of(&admission),
         rights,
         apply,
+        replaces_token: false,
         dry_run,
         allow_same: target.allow_same,
     };

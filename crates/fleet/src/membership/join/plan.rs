@@ -41,6 +41,24 @@ pub(super) struct Plan<'a> {
     pub access_steps: Vec<Step>,
 }
 
+/// The purpose of the steps, for messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Goal {
+    /// The cluster is joined.
+    Member,
+    /// The cluster has another token.
+    NewToken,
+}
+
+impl Goal {
+    fn verb(self) -> &'static str {
+        match self {
+            Self::Member => "joining",
+            Self::NewToken => "replacing the token of",
+        }
+    }
+}
+
 /// The object that gets the token: a Secret on the hub, or the agent.
 pub(super) enum TokenRecipient {
     /// The Secret of the Cluster, in this namespace on the hub.
@@ -97,7 +115,7 @@ impl TokenRecipient {
 impl Plan<'_> {
     /// Carries out the plan, or prints the steps of a dry run. Missing rights are reported before
     /// the first write.
-    pub async fn run(mut self, dry_run: bool) -> Result<(), Error> {
+    pub async fn run(mut self, goal: Goal, dry_run: bool) -> Result<(), Error> {
         for side in [ClusterRole::Target, ClusterRole::Hub] {
             if let Some(server) = self.server(side) {
                 server.require_rights(self.rights(side)).await?;
@@ -107,14 +125,18 @@ impl Plan<'_> {
             TokenRecipient::Secret(_) => "which the hub connects to",
             TokenRecipient::Agent(_) => "whose agent connects to the hub",
         };
-        say(&format!("Joining cluster {}, {connection}:", self.name));
+        let doing = match goal {
+            Goal::Member => "Joining",
+            Goal::NewToken => "Replacing the token of",
+        };
+        say(&format!("{doing} cluster {}, {connection}:", self.name));
         if dry_run {
             self.forecast();
             return Ok(());
         }
         let mut progress = Progress::over(self.steps().map(|(_, step)| step));
         match self.carry_out(&mut progress).await {
-            Ok(()) => self.finish(&progress),
+            Ok(()) => self.finish(goal, &progress),
             Err(error) => return Err(progress.halfway(error)),
         }
         Ok(())
@@ -208,7 +230,7 @@ impl Plan<'_> {
         Ok(())
     }
 
-    fn finish(&self, progress: &Progress) {
+    fn finish(&self, goal: Goal, progress: &Progress) {
         let name = &self.name;
         if !progress.has_changed_something() {
             say(&format!(
@@ -216,7 +238,7 @@ impl Plan<'_> {
             ));
             return;
         }
-        say(&format!("Finished joining cluster {name}"));
+        say(&format!("Finished {} cluster {name}", goal.verb()));
         if let Some(note) = self.rights.note(self.access.deliverer()) {
             say(&note);
         }
