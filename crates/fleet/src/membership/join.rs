@@ -9,14 +9,13 @@ use baton_apis::ClusterConnection;
 use baton_terminal::output::say;
 use serde_json::{Value, json};
 
-use self::plan::Goal;
 use super::{
     args::{AgentManifestArgs, JoinArgs, RotateArgs},
     error::{ClusterRole, Error},
     manifest::Change,
     manifests::{assignment, cluster, is_made_for},
     progress::Step,
-    request::{Request, Settings, requests},
+    request::{Goal, Request, Settings, requests},
     server::Server,
     spec::{ClusterFields, connection_of},
 };
@@ -71,7 +70,7 @@ pub(super) async fn rotate(args: RotateArgs) -> Result<(), Error> {
         admitted: None,
         rights: None,
         apply: args.apply,
-        replaces_token: true,
+        goal: Goal::NewToken,
         dry_run: args.dry_run,
         allow_same: args.target.allow_same,
     };
@@ -92,12 +91,7 @@ async fn join(hub: &Server, request: Request, settings: &Settings) -> Result<(),
         ClusterConnection::Push => push::plan(hub, request, settings).await?,
         ClusterConnection::Pull => pull::plan(hub, request, settings).await?,
     };
-    let goal = if settings.replaces_token {
-        Goal::NewToken
-    } else {
-        Goal::Member
-    };
-    plan.run(goal, settings.dry_run).await
+    plan.run(settings.goal, settings.dry_run).await
 }
 
 /// The step for the SiteAssignment; `None` if no namespaces were given.

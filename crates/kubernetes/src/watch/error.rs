@@ -5,7 +5,10 @@ use std::time::Duration;
 use http::StatusCode;
 use kube::core::Status;
 
-use crate::wire::{self, WireError};
+use crate::{
+    error::unreadable,
+    wire::{self, WireError},
+};
 
 /// The next step after listing or watching has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +64,18 @@ impl WatchError {
     pub(super) fn unreadable(what: &str, error: &serde_json::Error) -> Self {
         Self::new(
             Recovery::Relist,
-            format!("the server sent an unreadable {what}: {error}"),
+            format!(
+                "the server sent an unreadable {what}: {}",
+                unreadable(error)
+            ),
+        )
+    }
+
+    /// A list has too many objects or pages.
+    pub(super) fn endless(most: usize) -> Self {
+        Self::new(
+            Recovery::Relist,
+            format!("the server sends a list without an end, or of more than {most} objects"),
         )
     }
 

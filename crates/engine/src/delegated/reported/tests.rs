@@ -112,10 +112,10 @@ fn contents_that_a_phase_cannot_have_are_left_out() {
             it.controller_of.push(reference("", "Secret", "settings"));
         }),
         ("an object twice", |it| {
-            it.controller_of.extend(it.controller_of.clone())
+            it.controller_of.extend(it.controller_of.clone());
         }),
         ("an object in a version", |it| {
-            it.controller_of[0].version = "v9".to_owned()
+            it.controller_of[0].version = "v9".to_owned();
         }),
         ("another ended object", |it| it.ended.push(ended("db"))),
         ("an ended object twice", |it| it.ended.push(ended("web"))),
@@ -123,13 +123,13 @@ fn contents_that_a_phase_cannot_have_are_left_out() {
             it.conditions.push(condition("example.com/Approved", -10));
         }),
         ("a condition of a revision", |it| {
-            it.conditions.push(condition("Succeeded", -10))
+            it.conditions.push(condition("Succeeded", -10));
         }),
         ("the end of the phase", |it| {
-            it.conditions.push(condition("Archived", -10))
+            it.conditions.push(condition("Archived", -10));
         }),
         ("a condition twice", |it| {
-            it.conditions.push(condition(AVAILABLE, -20))
+            it.conditions.push(condition(AVAILABLE, -20));
         }),
         ("a later generation", |it| {
             let mut later = condition("Progressing", -10);
@@ -234,7 +234,7 @@ fn any_status() -> impl Strategy<Value = ObjectSetPhaseStatus> {
         ".{0,300}",
     )
         .prop_map(|(conditions, objects, text)| ObjectSetPhaseStatus {
-            observed_generation: Some(text.len() as i64),
+            observed_generation: i64::try_from(text.len()).ok(),
             conditions,
             ended: objects.iter().map(|(_, name)| ended(name)).collect(),
             controller_of: objects

@@ -14,6 +14,7 @@ use crate::{
             target_rights::TargetRights,
         },
         progress::{Progress, Step},
+        request::Goal,
         rights::Right,
         server::Server,
     },
@@ -39,24 +40,6 @@ pub(super) struct Plan<'a> {
     pub rights: TargetRights,
     /// Steps that create the access, in the cluster that connects, with the present token.
     pub access_steps: Vec<Step>,
-}
-
-/// The purpose of the steps, for messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Goal {
-    /// The cluster is joined.
-    Member,
-    /// The cluster has another token.
-    NewToken,
-}
-
-impl Goal {
-    fn verb(self) -> &'static str {
-        match self {
-            Self::Member => "joining",
-            Self::NewToken => "replacing the token of",
-        }
-    }
 }
 
 /// The object that gets the token: a Secret on the hub, or the agent.
@@ -238,7 +221,10 @@ impl Plan<'_> {
             ));
             return;
         }
-        say(&format!("Finished {} cluster {name}", goal.verb()));
+        say(&match goal {
+            Goal::Member => format!("Finished joining cluster {name}"),
+            Goal::NewToken => format!("Finished replacing the token of cluster {name}"),
+        });
         if let Some(note) = self.rights.note(self.access.deliverer()) {
             say(&note);
         }

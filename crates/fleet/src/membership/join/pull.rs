@@ -15,7 +15,7 @@ use crate::membership::{
         target_rights::{TargetRights, mode_of},
     },
     progress::Step,
-    request::{Request, Settings},
+    request::{Goal, Request, Settings},
     server::Server,
     spec::spec,
     target::{differs, is_free},
@@ -53,7 +53,7 @@ pub(super) async fn plan<'a>(
     let options = AgentOptions::new(&settings.agent, rights.clone(), live.as_ref());
     let assignment = plan_assignment(hub, &name, settings).await?;
     let mut account = Step::plan(hub, account).await?;
-    if settings.replaces_token {
+    if settings.goal == Goal::NewToken {
         replace_token(hub, &mut account)?;
     }
     let given_server = options.hub_server.clone();

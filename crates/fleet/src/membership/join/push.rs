@@ -12,7 +12,7 @@ use crate::membership::{
     manifest::uid,
     manifests::{HUB, cluster, hub_account, identity, target_rights::TargetRights},
     progress::Step,
-    request::{Request, Settings},
+    request::{Goal, Request, Settings},
     server::Server,
     spec::{address, spec},
     target::{differs, is_free},
@@ -42,7 +42,7 @@ pub(super) async fn plan<'a>(
     for step in &mut account {
         rights.allow_replacement(step);
     }
-    if settings.replaces_token {
+    if settings.goal == Goal::NewToken {
         replace_token(&target, &mut account)?;
     }
     let spec = spec(&given, live.as_ref(), target.url());
