@@ -7,6 +7,7 @@
 //! ```
 
 mod acceptance;
+mod reported;
 mod saved;
 
 use std::{
@@ -329,6 +330,8 @@ impl Mirrors {
         {
             // The status on the hub may be older than the status that the agent has recorded.
             phase.set_status_of(cached);
+        } else {
+            reported::correct_status(&mut phase)?;
         }
         let is_elsewhere = cached
             .as_ref()

@@ -217,7 +217,7 @@ async fn an_agent_without_a_disk_delivers_and_reports_it() {
     let attempts = pulled
         .agent
         .log()
-        .about("the state cannot be written", usize::MAX);
+        .about("the state cannot be written, trying again", usize::MAX);
     assert_eq!(attempts.lines().count(), 1, "{attempts}");
 
     std::fs::remove_file(&directory).unwrap();

@@ -39,7 +39,7 @@ fn hostile() -> Vec<Hostile> {
             json!({ "kind": "Pod", "metadata": QUOTED }),
             "unreadable list",
         ),
-        ("a huge object", list(), long, "longer than 16 MiB"),
+        ("a huge object", list(), long, "length limit exceeded"),
         (
             "a flood of kinds",
             On::any().path("^/api/v1$"),
