@@ -53,9 +53,6 @@ pub(crate) enum Error {
     /// The lease was lost. If the process continued, two managers would write.
     #[error("stopping at once: {0}")]
     Lost(LeaseLost),
-    /// The state of an agent cannot be stored.
-    #[error("{0}; --state-dir names a directory that the agent can write to")]
-    State(#[from] StateError),
     /// Charts cannot be downloaded.
     #[error("cannot set up the client for chart repositories: {0}")]
     Charts(#[from] SetupError),
@@ -78,6 +75,9 @@ pub(crate) enum StateError {
         /// The cause.
         source: io::Error,
     },
+    /// The last attempt to write has failed, and the next one is not due yet.
+    #[error("{0}")]
+    Failing(String),
     /// The file contains no state, or only a part of one.
     #[error("{} is damaged: {cause}", path.display())]
     Damaged {

@@ -34,6 +34,13 @@ pub const GENERAL: [&str; 3] = [READY, RECONCILING, STALLED];
 /// A Cluster can be reached and accepts the credentials.
 pub const CONNECTED: &str = "Connected";
 
+/// Another agent has the name of the Cluster, and is refused; absent otherwise.
+pub const SECOND_AGENT: &str = "SecondAgent";
+/// The agent of a Cluster stores its state on its disk. Only for clusters with an agent.
+pub const STATE_STORED: &str = "StateStored";
+/// The identity of an agent, as the message of a condition of its heartbeat.
+pub const AGENT: &str = "Agent";
+
 /// The sites of a deployment were chosen.
 pub const PLACED: &str = "Placed";
 /// No further site gets the version of a deployment.

@@ -118,6 +118,9 @@ pub const HEARTBEAT: &str = "agent";
 /// Annotation on the object [`HEARTBEAT`]: interval at which the agent writes its status, in
 /// seconds.
 pub const ANNOTATION_HEARTBEAT_SECONDS: &str = "baton.run/heartbeat-seconds";
+/// Annotation of an agent's heartbeat object: identity of the agent that delivers. Other agents of
+/// this name are refused.
+pub const ANNOTATION_AGENT: &str = "baton.run/agent";
 /// Label on revisions of Releases and of sites: the chain that they belong to, one for each
 /// application or deployment and each cluster. The value is opaque.
 pub const LABEL_CHAIN: &str = "baton.run/chain";

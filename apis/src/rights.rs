@@ -159,14 +159,20 @@ pub fn delivery_for_tenants() -> Vec<Value> {
     with_discovery(reading())
 }
 
-/// Adds the rights to read the definitions of custom resources, and to read discovery, which some
-/// clusters do not grant to service accounts.
+/// Adds the rights to read the definitions of custom resources, to read discovery, which some
+/// clusters do not grant to service accounts, and to identify the cluster.
 fn with_discovery(mut rules: Vec<Value>) -> Vec<Value> {
     let discovery = json!({
         "nonResourceURLs": ["/api", "/api/*", "/apis", "/apis/*", "/version"],
         "verbs": ["get"],
     });
-    rules.extend([definitions(), discovery]);
+    let identity = json!({
+        "apiGroups": [""],
+        "resources": ["namespaces"],
+        "resourceNames": ["kube-system"],
+        "verbs": ["get"],
+    });
+    rules.extend([definitions(), discovery, identity]);
     rules
 }
 

@@ -80,6 +80,9 @@ impl Controller for AgentPhases {
     }
 
     async fn reconcile(&self, key: &PhaseKey, failures: u32) -> Result<Reconciled, Error> {
+        if self.mirrors.acceptance().is_refused() {
+            return Ok((ReconcileOutcome::Waiting, Requeue::OnEvent));
+        }
         let now = self.shared.clock.instant();
         let server = OwnerServer {
             api: &self.shared.api,
@@ -252,18 +255,21 @@ fn chain_label(phase: &PhaseRecord) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, path::Path};
 
     use baton_apis::conditions::AVAILABLE;
     use baton_kubernetes::target::Target;
     use baton_records::api::Api;
     use baton_runtime::{clock::Clock, metrics::Metrics};
     use kube::{Client, Config};
-    use tokio::sync::mpsc;
+    use tokio::{sync::mpsc, time::advance};
 
     use super::*;
     use crate::{
-        agent::mirrors::{Change, tests::mirror},
+        agent::{
+            mirrors::{Change, tests::mirror},
+            state::LONGEST_PAUSE,
+        },
         delivery::{gate::SitePass, owners::Targets, repairs::Repairs, shared::Events},
     };
 
@@ -279,7 +285,7 @@ mod tests {
                 repairs: Repairs::register(&Metrics::new()),
                 default_account: None,
             },
-            mirrors: Arc::new(Mirrors::new("edge", observed.clone())),
+            mirrors: Arc::new(Mirrors::new("edge", "", observed.clone())),
             file: file.clone(),
             unsaved: Mutex::default(),
             since: Timestamp::UNIX_EPOCH,
@@ -291,35 +297,47 @@ mod tests {
         }
     }
 
+    /// Replaces the directory by a file, so that nothing can be written to it.
+    fn block(path: &Path) {
+        fs::remove_dir_all(path).unwrap_or_default();
+        fs::write(path, "").unwrap();
+    }
+
+    fn unblock(path: &Path) {
+        fs::remove_file(path).unwrap();
+    }
+
     fn is_open(gated: Result<Gated, Error>) -> bool {
         matches!(gated.unwrap(), Gated::Open(..))
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn no_object_is_written_before_the_start_of_a_phase_is_on_disk() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("state");
-        let file = StateFile::new(&path, "edge").unwrap();
+        let file = StateFile::new(&path, "edge");
         let agent = agent(&file);
         agent.mirrors.process([Change::There(mirror(1, true))]);
+        block(&path);
         let gate = || agent.gate(agent.observed.phases.all().remove(0));
-        fs::remove_dir_all(&path).unwrap();
         assert!(gate().await.is_err());
         assert!(gate().await.is_err(), "it is not saved yet");
-        fs::create_dir(&path).unwrap();
+        unblock(&path);
+        assert!(gate().await.is_err(), "the disk is not tried at once");
+        advance(LONGEST_PAUSE).await;
         assert!(is_open(gate().await));
         let saved = file.load().unwrap().unwrap();
         assert!(saved[0].noted.is_some());
         // The second pass does not write to the disk either.
-        fs::remove_dir_all(&path).unwrap();
+        block(&path);
         assert!(is_open(gate().await));
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn no_workload_stops_before_the_start_of_a_phase_is_on_disk() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("state");
-        let file = StateFile::new(&path, "edge").unwrap();
+        let file = StateFile::new(&path, "edge");
         let agent = agent(&file);
         let phase = |number: i64| {
             let mut phases = agent.observed.phases.all().into_iter();
@@ -336,10 +354,11 @@ mod tests {
         let Gated::Open(_, SitePass::Trial(accepted)) = agent.gate(phase(2)).await.unwrap() else {
             panic!("it is not checked");
         };
-        fs::remove_dir_all(&path).unwrap();
+        block(&path);
         assert!(agent.note(&phase(2), &accepted).unwrap());
         assert!(agent.gate(phase(1)).await.is_err());
-        fs::create_dir(&path).unwrap();
+        unblock(&path);
+        advance(LONGEST_PAUSE).await;
         let Gated::Open(_, site) = agent.gate(phase(1)).await.unwrap() else {
             panic!("it is held");
         };

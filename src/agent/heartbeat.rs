@@ -1,10 +1,11 @@
-//! Reports to the hub that the agent runs, and if the API server of its cluster answers.
+//! Reports to the hub that the agent runs, its identity, and the state of its API server and of its
+//! disk.
 
 use std::{sync::Arc, time::Duration};
 
 use baton_apis::{
     ObjectSetPhaseStatus,
-    conditions::{CONNECTED, Reason},
+    conditions::{AGENT, CONNECTED, Reason, STATE_STORED},
     constants::ANNOTATION_HEARTBEAT_SECONDS,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -21,7 +22,7 @@ use baton_kubernetes::{
 use baton_records::{api::Api, phase::PhaseRecord};
 use baton_runtime::clock::Clock;
 
-use super::mirrors::Mirrors;
+use super::{mirrors::Mirrors, state::StateFile};
 
 type ObservedHeartbeat = watch::Receiver<Option<Arc<PhaseRecord>>>;
 
@@ -34,7 +35,12 @@ const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Writes the heartbeat in the period that the hub sets, to the status of the object that the hub
 /// has made for it. Never returns.
-pub(crate) async fn run(hub: Api, site: kube::Client, mirrors: Arc<Mirrors>, clock: Clock) {
+pub(crate) async fn run(
+    hub: Api,
+    site: kube::Client,
+    (mirrors, file): (Arc<Mirrors>, StateFile),
+    clock: Clock,
+) {
     let mut heartbeats = mirrors.heartbeat();
     let mut failures = 0;
     loop {
@@ -54,7 +60,7 @@ pub(crate) async fn run(hub: Api, site: kube::Client, mirrors: Arc<Mirrors>, clo
         };
         let next = Instant::now() + spread(period(&object));
         let status = ObjectSetPhaseStatus {
-            conditions: vec![condition(&site, &clock).await],
+            conditions: conditions(&site, (&mirrors, &file), &clock).await,
             ..ObjectSetPhaseStatus::default()
         };
         match hub.set_status(&object, &status).await {
@@ -99,24 +105,45 @@ fn period(object: &PhaseRecord) -> Duration {
     seconds.map_or(PERIOD, |seconds: u64| Duration::from_secs(seconds.max(1)))
 }
 
-/// Reports if the cluster of the agent answers.
-async fn condition(site: &kube::Client, clock: &Clock) -> Condition {
+/// The conditions of a heartbeat. A part that is unknown has none.
+async fn conditions(
+    site: &kube::Client,
+    (mirrors, file): (&Mirrors, &StateFile),
+    clock: &Clock,
+) -> Vec<Condition> {
+    let (status, reason, message) = connected(site).await;
+    // The time changes with each heartbeat: it is the time of the heartbeat.
+    let time = Time(clock.now());
+    let condition = |type_: &str, status: &str, reason: Reason, message| Condition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_string(),
+        message,
+        observed_generation: None,
+        last_transition_time: time.clone(),
+    };
+    let mut conditions = vec![condition(CONNECTED, status, reason, message)];
+    let identity = mirrors.acceptance().identity();
+    if !identity.is_empty() {
+        let identity = identity.to_owned();
+        conditions.push(condition(AGENT, "True", Reason::Connected, identity));
+    }
+    if let Some(file) = file.report() {
+        let status = if file.is_stored { "True" } else { "False" };
+        conditions.push(condition(STATE_STORED, status, file.reason, file.message));
+    }
+    conditions
+}
+
+/// Reports if the cluster of the agent answers: status, reason and message.
+async fn connected(site: &kube::Client) -> (&'static str, Reason, String) {
     let answer = match timeout(VERSION_TIMEOUT, site.apiserver_version()).await {
         Ok(Ok(version)) => Ok(version.git_version),
         Ok(Err(error)) => Err(one_line(&error)),
         Err(_) => Err(format!("no answer within {} s", VERSION_TIMEOUT.as_secs())),
     };
-    let (status, reason, message) = match answer {
+    match answer {
         Ok(version) => ("True", Reason::Connected, version),
         Err(cause) => ("False", Reason::Unreachable, cause),
-    };
-    Condition {
-        type_: CONNECTED.to_owned(),
-        status: status.to_owned(),
-        reason: reason.to_string(),
-        message,
-        observed_generation: None,
-        // The time changes with each heartbeat: it is the time of the heartbeat.
-        last_transition_time: Time(clock.now()),
     }
 }

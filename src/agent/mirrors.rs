@@ -6,6 +6,10 @@
 //!         └────reporter─────┘ └────── status ◄───────────────┘
 //! ```
 
+mod acceptance;
+mod reported;
+mod saved;
+
 use std::{
     cmp::Reverse,
     collections::{BTreeSet, HashSet},
@@ -23,11 +27,11 @@ use baton_records::{
     record::ReadError,
 };
 use baton_runtime::source::Source;
-use baton_sites::gate::PhaseState;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tracing::{error, warn};
 
+pub(crate) use self::{acceptance::Acceptance, saved::SavedMirror};
 use crate::delivery::{observed::Observed, site_chain};
 
 /// Writer name of an agent's writes to its own stores.
@@ -50,15 +54,6 @@ pub(crate) enum Change {
 /// A phase to be reconciled, ordered by revision number: the newest comes first.
 type QueuedPhase = (Reverse<i64>, PhaseKey);
 
-/// A mirror that is stored on disk.
-#[derive(Clone, Debug)]
-pub(crate) struct SavedMirror {
-    /// The mirror as the hub last sent it.
-    pub mirror: Arc<PhaseRecord>,
-    /// The status that the agent has recorded, if the hub does not have it.
-    pub noted: Option<ObjectSetPhaseStatus>,
-}
-
 pub(crate) struct Mirrors {
     /// Name of the agent's cluster.
     cluster: String,
@@ -79,10 +74,12 @@ pub(crate) struct Mirrors {
     heartbeat: watch::Sender<Option<Arc<PhaseRecord>>>,
     /// True if the hub answers, as far as the watch shows.
     is_connected: watch::Sender<bool>,
+    acceptance: Acceptance,
 }
 
 impl Mirrors {
-    pub(crate) fn new(cluster: &str, observed: Arc<Observed>) -> Self {
+    /// The state before the first list. `identity` is that of this agent, and empty if it is unknown.
+    pub(crate) fn new(cluster: &str, identity: &str, observed: Arc<Observed>) -> Self {
         Self {
             cluster: cluster.to_owned(),
             items: Phases::default(),
@@ -94,7 +91,13 @@ impl Mirrors {
             changes: watch::Sender::new(0),
             heartbeat: watch::Sender::new(None),
             is_connected: watch::Sender::new(false),
+            acceptance: Acceptance::new(cluster, identity),
         }
+    }
+
+    /// The decision of the hub on this agent.
+    pub(crate) fn acceptance(&self) -> &Acceptance {
+        &self.acceptance
     }
 
     pub(crate) fn cluster(&self) -> &str {
@@ -104,24 +107,6 @@ impl Mirrors {
     /// The mirrors, in no particular order.
     pub(crate) fn all(&self) -> Vec<Arc<PhaseRecord>> {
         self.items.all()
-    }
-
-    /// All mirrors as they are stored on disk.
-    pub(crate) fn saved(&self) -> Vec<SavedMirror> {
-        let saved = |mirror: Arc<PhaseRecord>| SavedMirror {
-            noted: self.unreported_status(&mirror),
-            mirror,
-        };
-        self.all().into_iter().map(saved).collect()
-    }
-
-    /// The status of a mirror's phase if the hub does not have it yet.
-    fn unreported_status(&self, mirror: &PhaseRecord) -> Option<ObjectSetPhaseStatus> {
-        let origin = Origin::read(mirror).ok()?;
-        let phase = self.observed.phases.get(&origin.key());
-        let phase = phase.filter(|phase| *phase.uid == *origin.uid())?;
-        let status = phase.status().ok()?;
-        (mirror.status().ok().as_ref() != Some(&status)).then_some(status)
     }
 
     /// Counts changes of [`Mirrors::saved`].
@@ -222,7 +207,12 @@ impl Mirrors {
     /// is written for a phase that a newer one replaces.
     pub(crate) fn process(&self, changes: impl IntoIterator<Item = Change>) {
         let was_closing = self.is_closing();
+        let was_refused = self.acceptance.is_refused();
         let mut wakes = self.apply_changes(changes);
+        self.acceptance.note(self.heartbeat.borrow().as_deref());
+        if was_refused && !self.acceptance.is_refused() {
+            wakes.extend(wakes_of(&self.observed.phases.all()));
+        }
         wakes.extend(self.waiting());
         if was_closing && !self.is_closing() {
             wakes.extend(self.deleted());
@@ -246,6 +236,11 @@ impl Mirrors {
         };
         let phases = site_chain::labelled_phases(&self.observed, &of.key.namespace, label);
         wakes_of(&phases)
+    }
+
+    /// Wakes the phases of sites that have not begun.
+    pub(crate) fn wake_waiting(&self) {
+        self.wake(self.waiting().into_iter().collect());
     }
 
     fn wake(&self, wakes: BTreeSet<QueuedPhase>) {
@@ -287,46 +282,6 @@ impl Mirrors {
             Some((Reverse(mirror.revision_number()), origin.key()))
         };
         deleted.filter_map(wake).collect()
-    }
-
-    /// Restores the stored mirrors, unless the hub has sent a list since the start, and the statuses that the hub
-    /// does not have.
-    pub(crate) fn restore(&self, saved: Vec<SavedMirror>) {
-        let is_listed = self.is_listed.lock();
-        if !*is_listed {
-            let objects = saved.iter().map(|saved| PhaseRecord::clone(&saved.mirror));
-            let wakes = self.apply_changes(objects.map(Change::There).collect::<Vec<_>>());
-            self.wake(wakes);
-        }
-        for SavedMirror { mirror, noted } in saved {
-            if let Some(noted) = noted {
-                self.recall_noted(&mirror, &noted);
-            }
-        }
-    }
-
-    /// Restores a recorded status, unless the hub has stored a newer one.
-    ///
-    /// A status that differs on the hub may also be older: its write was in progress when `noted` was
-    /// recorded. So if `noted` contains the start of the phase, it is restored in any case.
-    fn recall_noted(&self, saved: &PhaseRecord, noted: &ObjectSetPhaseStatus) {
-        let cached = self.items.get(&saved.key);
-        let cached = cached.filter(|cached| cached.uid == saved.uid);
-        let phases = &self.observed.phases;
-        let found = cached.and_then(|cached| {
-            let phase = phases.get(&Origin::read(&cached).ok()?.key())?;
-            Some((cached, phase))
-        });
-        let Some((cached, phase)) = found else { return };
-        let noted_state = PhaseState::of(noted, phase.generation);
-        let is_latest = noted_state.begun.is_after(site_chain::state(&phase).begun);
-        if cached.status_differs(saved) && !is_latest {
-            return;
-        }
-        match self.record_status(&phase, noted) {
-            Ok(_) => self.wakes.emit(&phase.key),
-            Err(error) => error!(object = %phase.key, %error, "a status cannot be restored"),
-        }
     }
 
     /// Stores one object, and returns the phases to wake. An object that cannot be read is logged and ignored.
@@ -375,6 +330,8 @@ impl Mirrors {
         {
             // The status on the hub may be older than the status that the agent has recorded.
             phase.set_status_of(cached);
+        } else {
+            reported::correct_status(&mut phase)?;
         }
         let is_elsewhere = cached
             .as_ref()
@@ -502,7 +459,10 @@ fn queue_position(phase: &PhaseRecord) -> impl PartialEq {
 pub(super) mod tests {
     use std::collections::BTreeMap;
 
-    use baton_apis::conditions::{Reason, STARTED};
+    use baton_apis::{
+        conditions::{Reason, STARTED},
+        constants::ANNOTATION_AGENT,
+    };
     use baton_engine::revision::Reach;
     use baton_fleet::mirror::QueuePosition;
     use baton_records::{
@@ -548,7 +508,7 @@ pub(super) mod tests {
 
     /// Two phases that have begun, and counts of their wakes.
     fn begun() -> (Mirrors, Arc<Mutex<BTreeMap<String, u32>>>) {
-        let mirrors = Mirrors::new("edge", Arc::default());
+        let mirrors = Mirrors::new("edge", "own", Arc::default());
         mirrors.process([1, 2].map(|number| Change::There(mirror(number, true))));
         let condition = json!({
             "type": STARTED, "status": "True", "reason": Reason::Started.as_str(), "message": "",
@@ -609,6 +569,41 @@ pub(super) mod tests {
         assert_eq!(*woken.lock(), both());
     }
 
+    /// The heartbeat object, with the identity that the hub has noted.
+    fn heartbeat(noted: Option<&str>, version: u64) -> PhaseRecord {
+        let annotations = noted.map_or(json!({}), |noted| json!({ANNOTATION_AGENT: noted}));
+        let object = json!({
+            "metadata": {
+                "name": HEARTBEAT, "namespace": "baton-cluster-edge", "uid": "h",
+                "resourceVersion": version.to_string(), "annotations": annotations,
+                "labels": {"package-operator.run/phase-class": CLASS_AGENT},
+            },
+            "spec": {"revision": 0, "objects": []},
+        });
+        Record::read(mirror::KIND, &object.to_string()).unwrap()
+    }
+
+    #[test]
+    fn an_agent_is_refused_while_the_hub_names_another_one() {
+        let (mirrors, woken) = begun();
+        let refused = |noted: Option<&str>, version| {
+            mirrors.process([Change::There(heartbeat(noted, version))]);
+            mirrors.acceptance.is_refused()
+        };
+        assert!(!refused(None, 10));
+        assert!(!refused(Some("own"), 11));
+        assert!(refused(Some("other"), 12));
+        assert_eq!(*woken.lock(), BTreeMap::new());
+        assert!(!refused(Some("own"), 13));
+        assert_eq!(*woken.lock(), both(), "they were not reconciled meanwhile");
+        let unknown = Mirrors::new("edge", "", Arc::default());
+        unknown.process([Change::There(heartbeat(Some("other"), 10))]);
+        assert!(
+            !unknown.acceptance.is_refused(),
+            "it does not know its identity"
+        );
+    }
+
     /// The agent recorded the start of the phase while the write of an earlier status was in progress. That write
     /// reached the hub, and then the process ended.
     #[test]
@@ -622,7 +617,7 @@ pub(super) mod tests {
         let queued = status("False", Reason::PreflightError.as_str());
         let begun = status("True", Reason::Started.as_str());
         for (noted, of_hub, is_recalled) in [(&begun, &queued, true), (&queued, &begun, false)] {
-            let mirrors = Mirrors::new("edge", Arc::default());
+            let mirrors = Mirrors::new("edge", "own", Arc::default());
             let mut object = mirror(1, true).to_object();
             object["status"] = of_hub.clone();
             object["metadata"]["resourceVersion"] = "3".into();

@@ -19,13 +19,14 @@ const MAX_CONCURRENT: usize = 4;
 /// The longest pause after a failed write.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Reports forever. While the hub is unreachable, nothing is sent.
+/// Reports forever. While the hub is unreachable or refuses the agent, nothing is sent.
 pub(crate) async fn run(hub: Api, mirrors: Arc<Mirrors>) {
-    let mut connected = mirrors.is_connected();
+    let (mut connected, mut accepted) = (mirrors.is_connected(), mirrors.acceptance().subscribe());
     let (mut failures, mut is_logged) = (0, false);
     loop {
         // The sender exists as long as `mirrors`.
         let _ = connected.wait_for(|connected| *connected).await;
+        let _ = accepted.wait_for(|accepted| *accepted).await;
         let keys = mirrors.pending();
         if keys.is_empty() {
             mirrors.became_pending().await;

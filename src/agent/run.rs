@@ -6,14 +6,16 @@ use baton_fleet::mirror;
 use baton_kubernetes::{
     backoff::Backoff,
     client::{ServerError, check_server, instrumented_client},
+    error::request_failure,
     fence::Fence,
     target::{Target, TargetEvent},
 };
-use baton_records::api::Api;
+use baton_records::api::Api as RecordApi;
 use baton_runtime::{clock::Clock, controller::Controllers, metrics::Metrics, server::Readiness};
 use baton_terminal::kubeconfig::load_client_config;
 use http::Uri;
-use kube::Client;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client};
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, mpsc},
@@ -47,6 +49,8 @@ use crate::{
 
 /// The longest pause between two requests to an API server that does not answer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+/// The namespace whose UID identifies a cluster.
+const SYSTEM_NAMESPACE: &str = "kube-system";
 /// The time that the hub may take to list its objects before the agent continues with the stored
 /// ones.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -71,7 +75,7 @@ pub(crate) async fn run(args: AgentArgs) -> Result<(), Error> {
         |config| instrumented_client(config, metrics.requests(), &fence).map_err(Error::Client);
     let (site, hub) = (client(site_config)?, client(hub_config)?);
     let cluster = args.cluster.as_str();
-    let file = StateFile::new(&args.state_dir, cluster)?;
+    let file = StateFile::new(&args.state_dir, cluster);
     let _servers = start_endpoints(&lease_thread, &args.process, &metrics, &readiness).await?;
     let version = tokio::select! {
         version = answer(&site, &site_url) => version?,
@@ -85,7 +89,11 @@ pub(crate) async fn run(args: AgentArgs) -> Result<(), Error> {
     let mut params = lease_params(&args.process);
     // A manager may run in the same cluster, and agents of other hubs.
     params.name = format!("baton-agent-{cluster}");
-    let agent = Agent::new(cluster, (&site, &hub), &file, &metrics);
+    let identity = tokio::select! {
+        identity = identity(&site, &params.namespace) => identity,
+        () = stop.received() => return Ok(()),
+    };
+    let agent = Agent::new((cluster, &identity), (&site, &hub), &file, &metrics);
     readiness.set_waiting_for("the hub");
     let mut tasks = JoinSet::new();
     let listed = Arc::new(Notify::new());
@@ -122,7 +130,7 @@ pub(crate) async fn run(args: AgentArgs) -> Result<(), Error> {
         async |stop| {
             tokio::select! {
                 () = controllers.run(stop.received()) => {}
-                () = Box::pin(report_to_hub(shared, site, mirrors.clone())) => {}
+                () = Box::pin(report_to_hub(shared, site, (mirrors.clone(), file.clone()))) => {}
             }
         },
     )
@@ -146,7 +154,7 @@ struct Agent {
 
 impl Agent {
     fn new(
-        cluster: &str,
+        (cluster, identity): (&str, &str),
         (site, hub): (&Client, &Client),
         file: &StateFile,
         metrics: &Metrics,
@@ -154,9 +162,9 @@ impl Agent {
         let observed = Arc::new(Observed::default());
         let (events, child_events) = mpsc::unbounded_channel();
         let target = Target::new(site.clone(), observed.watcher(events));
-        let mirrors = Arc::new(Mirrors::new(cluster, observed.clone()));
+        let mirrors = Arc::new(Mirrors::new(cluster, identity, observed.clone()));
         let shared = Shared {
-            api: Api::new(hub.clone()),
+            api: RecordApi::new(hub.clone()),
             events: Events::Log,
             clock: Clock::default(),
             repairs: Repairs::register(metrics),
@@ -187,12 +195,42 @@ impl Agent {
 }
 
 /// Reports to the hub. Of several agents of a cluster only the one with the lease reports.
-async fn report_to_hub(shared: Shared, site: Client, mirrors: Arc<Mirrors>) {
+async fn report_to_hub(shared: Shared, site: Client, (mirrors, file): (Arc<Mirrors>, StateFile)) {
     let Shared { api, clock, .. } = shared;
     tokio::join!(
         reporter::run(api.clone(), mirrors.clone()),
-        heartbeat::run(api, site, mirrors, clock),
+        heartbeat::run(api, site, (mirrors, file), clock),
     );
+}
+
+/// The identity of the agent: the UID of its cluster, and its namespace, of which each agent of a
+/// cluster needs its own. So it stays when the agent moves within the cluster. Empty if the agent may
+/// not read it.
+async fn identity(site: &Client, namespace: &str) -> String {
+    let namespaces: Api<Namespace> = Api::all(site.clone());
+    let mut failures = 0;
+    loop {
+        match namespaces.get_metadata(SYSTEM_NAMESPACE).await {
+            Ok(system) => {
+                let uid = system.metadata.uid.unwrap_or_default();
+                return format!("{uid}/{namespace}");
+            }
+            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {
+                warn!(
+                    cause = status.message,
+                    "the cluster cannot be identified, so that a second agent with its name is not refused; run \
+                     `baton cluster join` again to get the right"
+                );
+                return String::new();
+            }
+            Err(error) => {
+                failures += 1;
+                let cause = request_failure(&error);
+                warn!(cause, "the cluster cannot be identified, trying again");
+                sleep(Backoff::up_to(LONGEST_PAUSE).delay(failures)).await;
+            }
+        }
+    }
 }
 
 /// Waits for the API server of the cluster, which may start together with the agent. Returns its

@@ -8,12 +8,15 @@
 //!   one.
 //! - Only the agent can read the file, as it contains Secrets: it has mode 0600 in a directory of
 //!   mode 0700, from the first byte on, and also if they existed with other modes.
-//! - A file that is damaged, or of another cluster, is reported and not used. Only time is lost:
-//!   the hub has the whole state.
+//! - A file that is damaged is reported, and replaced by the state of the hub. Only time is lost: the
+//!   hub has the whole state.
+//! - A file of another cluster is reported, and neither used nor replaced: the other agent may need
+//!   it.
+//! - While a file cannot be written, the attempts become rare, and leave no incomplete file.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, Permissions},
-    io::{self, Write as _},
+    io::{self, BufRead as _, BufReader, Read as _, Write as _},
     os::unix::fs::{
         DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
     },
@@ -22,14 +25,18 @@ use std::{
     time::Duration,
 };
 
-use baton_apis::ObjectSetPhaseStatus;
+use baton_apis::{ObjectSetPhaseStatus, conditions::Reason};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{json, value::RawValue};
-use tokio::{task::spawn_blocking, time::sleep};
-use tracing::warn;
+use tokio::{
+    task::spawn_blocking,
+    time::{Instant, sleep},
+};
+use tracing::{info, warn};
 
-use baton_fleet::mirror::KIND;
+use baton_fleet::{inventory::agents::FileReport, mirror::KIND};
+use baton_kubernetes::backoff::Backoff;
 use baton_records::record::{ReadError, Record};
 
 use super::mirrors::{Mirrors, SavedMirror};
@@ -37,8 +44,10 @@ use crate::error::StateError;
 
 /// Changes within this time are written together.
 const BATCH_TIME: Duration = Duration::from_millis(200);
-/// The pause after a failed write.
-const PAUSE: Duration = Duration::from_secs(10);
+/// The longest pause after a failed write: a full disk stays full for some time.
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+/// Limit of the length of a header.
+const MAX_HEADER: u64 = 4096;
 /// Modes of a directory and a file that only the agent can read.
 const PRIVATE_DIRECTORY: u32 = 0o700;
 const PRIVATE_FILE: u32 = 0o600;
@@ -67,15 +76,67 @@ pub(crate) struct StateFile {
     path: Arc<Path>,
     cluster: Arc<str>,
     /// Locked while the file is written.
-    writing: Arc<Mutex<()>>,
+    attempts: Arc<Mutex<Attempts>>,
+    report: Arc<Mutex<Option<FileReport>>>,
+}
+
+/// The attempts to write a file.
+#[derive(Debug, Default)]
+struct Attempts {
+    /// True if the directory exists, and only the agent can read it.
+    is_prepared: bool,
+    /// Number of failed attempts in a row.
+    failures: u32,
+    /// Time of the next attempt, and the error of the last one, if it has failed.
+    failing: Option<(Instant, String)>,
+    /// The damage that was found at the start.
+    damage: Option<String>,
 }
 
 impl StateFile {
     /// The state file of a cluster's agent, in a directory that is created if it does not exist.
+    pub(crate) fn new(directory: &Path, cluster: &str) -> Self {
+        Self {
+            path: directory.join("mirrors.json").into(),
+            cluster: cluster.into(),
+            attempts: Arc::default(),
+            report: Arc::default(),
+        }
+    }
+
+    /// The state of the file, for people; `None` while it is unknown.
+    pub(crate) fn report(&self) -> Option<FileReport> {
+        self.report.lock().clone()
+    }
+
+    /// Notes that the file cannot be used.
+    fn failed(&self, error: &StateError) {
+        let (reason, remedy) = if let StateError::OtherCluster { .. } = error {
+            (
+                Reason::StateOfOtherCluster,
+                "the agent neither uses nor replaces it. Give each agent a volume of its own, or delete the file if \
+                 the other agent is gone",
+            )
+        } else {
+            (
+                Reason::StateNotWritten,
+                "the agent continues without it, and begins no phase of a site. Free or enlarge the disk, or let \
+                 --state-dir name a directory that the agent can write to",
+            )
+        };
+        *self.report.lock() = Some(FileReport {
+            is_stored: false,
+            reason,
+            message: format!("{error}; {remedy}"),
+        });
+    }
+
+    /// Creates the directory, and removes the access of others to it.
     ///
     /// # Errors
     /// When the directory cannot be written to.
-    pub(crate) fn new(directory: &Path, cluster: &str) -> Result<Self, StateError> {
+    fn prepare(&self) -> Result<(), StateError> {
+        let directory = self.path.parent().unwrap_or_else(|| Path::new("."));
         let error = |source| StateError::File {
             path: directory.to_owned(),
             source,
@@ -84,22 +145,17 @@ impl StateFile {
         let made = builder.recursive(true).mode(PRIVATE_DIRECTORY);
         made.create(directory).map_err(error)?;
         close_directory(directory).map_err(error)?;
-        let file = Self {
-            path: directory.join("mirrors.json").into(),
-            cluster: cluster.into(),
-            writing: Arc::default(),
-        };
         // A directory that cannot be written to is reported at the start, and not when the hub is
         // unreachable.
-        let probe = file.temporary_path();
+        let probe = self.temporary_path();
         create(&probe).map_err(error)?;
         fs::remove_file(&probe).map_err(error)?;
-        match close(&file.path, PRIVATE_FILE) {
+        match close(&self.path, PRIVATE_FILE) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                let path = file.path.to_path_buf();
+                let path = self.path.to_path_buf();
                 Err(StateError::File { path, source })
             }
-            _ => Ok(file),
+            _ => Ok(()),
         }
     }
 
@@ -108,11 +164,30 @@ impl StateFile {
         self.path.with_extension("json.new")
     }
 
-    /// The stored mirrors; `None` if there is no state yet.
+    /// The stored mirrors; `None` if there is no state yet. A directory that cannot be written to is
+    /// reported.
     ///
     /// # Errors
     /// When the state cannot be used.
     pub(crate) fn load(&self) -> Result<Option<Vec<SavedMirror>>, StateError> {
+        let mut attempts = self.attempts.lock();
+        match self.prepare() {
+            Ok(()) => attempts.is_prepared = true,
+            Err(error) => {
+                warn!(%error, "the directory of the state cannot be written to");
+                self.failed(&error);
+            }
+        }
+        let loaded = self.try_load();
+        match &loaded {
+            Ok(_) => {}
+            Err(error @ StateError::Damaged { .. }) => attempts.damage = Some(error.to_string()),
+            Err(error) => self.failed(error),
+        }
+        loaded
+    }
+
+    fn try_load(&self) -> Result<Option<Vec<SavedMirror>>, StateError> {
         let text = match fs::read(&*self.path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -134,11 +209,7 @@ impl StateFile {
             return Err(damaged(format!("its format is {}", header.format)));
         }
         if header.cluster != *self.cluster {
-            return Err(StateError::OtherCluster {
-                path: self.path.to_path_buf(),
-                found: header.cluster,
-                expected: self.cluster.to_string(),
-            });
+            return Err(self.other_cluster(header));
         }
         let body = body.trim_ascii();
         if crc32fast::hash(body) != header.checksum {
@@ -149,15 +220,92 @@ impl StateFile {
             .map_err(|error| damaged(error.to_string()))
     }
 
-    /// Replaces the state.
+    /// Replaces the state. After a failure nothing is written for some time.
     ///
     /// # Errors
-    /// When the file cannot be written; the old one is unchanged then.
+    /// When the file cannot be written, or the last attempt to write it failed a short time ago; the
+    /// old one is unchanged then.
     pub(crate) fn save(
         &self,
         mirrors: impl FnOnce() -> Vec<SavedMirror>,
     ) -> Result<(), StateError> {
-        let _writing = self.writing.lock();
+        let mut attempts = self.attempts.lock();
+        if let Some((next, error)) = &attempts.failing
+            && Instant::now() < *next
+        {
+            return Err(StateError::Failing(error.clone()));
+        }
+        let saved = self.try_save(&mut attempts, mirrors);
+        if let Err(error) = &saved {
+            attempts.is_prepared = false;
+            attempts.failures = attempts.failures.saturating_add(1);
+            let pause = Backoff::up_to(LONGEST_PAUSE).delay(attempts.failures);
+            attempts.failing = Some((Instant::now() + pause, error.to_string()));
+            self.failed(error);
+            return saved;
+        }
+        attempts.failures = 0;
+        attempts.failing = None;
+        let (reason, message) = attempts.damage.as_ref().map_or_else(
+            || (Reason::StateWritten, String::new()),
+            |damage| {
+                let text = format!(
+                    "{damage}. It was replaced by the state of the hub when the agent started; check the disk"
+                );
+                (Reason::StateWasDamaged, text)
+            },
+        );
+        *self.report.lock() = Some(FileReport {
+            is_stored: true,
+            reason,
+            message,
+        });
+        saved
+    }
+
+    /// The time until the next attempt to write, after a failure.
+    fn pause(&self) -> Duration {
+        let attempts = self.attempts.lock();
+        let next = attempts.failing.as_ref().map(|(next, _)| *next);
+        next.map_or(BATCH_TIME, |next| {
+            next.saturating_duration_since(Instant::now())
+        })
+    }
+
+    /// Checks that an existing file is not that of another cluster. A damaged one is replaced.
+    fn check_owner(&self) -> Result<(), StateError> {
+        let Ok(file) = File::open(&self.path) else {
+            return Ok(());
+        };
+        let mut line = Vec::new();
+        let mut start = BufReader::new(file.take(MAX_HEADER));
+        let read = start.read_until(b'\n', &mut line);
+        match serde_json::from_slice::<Header>(&line) {
+            Ok(header) if read.is_ok() && header.cluster != *self.cluster => {
+                Err(self.other_cluster(header))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn other_cluster(&self, header: Header) -> StateError {
+        StateError::OtherCluster {
+            path: self.path.to_path_buf(),
+            found: header.cluster,
+            expected: self.cluster.to_string(),
+        }
+    }
+
+    fn try_save(
+        &self,
+        attempts: &mut Attempts,
+        mirrors: impl FnOnce() -> Vec<SavedMirror>,
+    ) -> Result<(), StateError> {
+        if !attempts.is_prepared {
+            self.prepare()?;
+            attempts.is_prepared = true;
+        }
+        self.check_owner()?;
         // Later changes are part of a later write.
         let objects = mirrors().into_iter().map(|saved| {
             let mut object = saved.mirror.to_object();
@@ -188,9 +336,13 @@ impl StateFile {
                 .parent()
                 .map_or(Ok(()), |directory| File::open(directory)?.sync_all())
         };
-        write().map_err(|source: io::Error| StateError::File {
-            path: self.path.to_path_buf(),
-            source,
+        write().map_err(|source: io::Error| {
+            // An incomplete file would fill the disk.
+            let _ = fs::remove_file(self.temporary_path());
+            StateError::File {
+                path: self.path.to_path_buf(),
+                source,
+            }
         })
     }
 }
@@ -251,26 +403,44 @@ pub(crate) async fn write_on_change(mirrors: Arc<Mirrors>, file: StateFile) {
     let mut changes = mirrors.changes();
     // The state may have changed before the first wait.
     changes.mark_changed();
+    let mut is_failing = false;
     // The sender exists as long as `mirrors`.
     while changes.changed().await.is_ok() {
         sleep(BATCH_TIME).await;
         changes.borrow_and_update();
-        if let Err(error) = save(&file, &mirrors).await {
-            warn!(
-                %error,
-                "the state cannot be written, trying again; after a restart the previous state would be used"
-            );
-            sleep(PAUSE).await;
-            changes.mark_changed();
+        match save(&file, &mirrors).await {
+            Ok(()) => {
+                if is_failing {
+                    info!("the state is written again");
+                    // They wait for the disk.
+                    mirrors.wake_waiting();
+                }
+                is_failing = false;
+            }
+            Err(error) => {
+                if !is_failing {
+                    warn!(
+                        %error,
+                        "the state cannot be written, trying again; after a restart the previous state would be used"
+                    );
+                }
+                is_failing = true;
+                sleep(file.pause()).await;
+                changes.mark_changed();
+            }
         }
     }
 }
 
-/// Writes the current state.
+/// Writes the current state. That of an agent that is refused belongs to another one, and is not
+/// written.
 ///
 /// # Errors
 /// When the file cannot be written.
 pub(crate) async fn save(file: &StateFile, mirrors: &Arc<Mirrors>) -> Result<(), StateError> {
+    if mirrors.acceptance().is_refused() {
+        return Ok(());
+    }
     let (writer, mirrors) = (file.clone(), Arc::clone(mirrors));
     let written = spawn_blocking(move || writer.save(|| mirrors.saved())).await;
     written.unwrap_or_else(|error| {
@@ -308,7 +478,7 @@ mod tests {
     #[test]
     fn a_saved_state_is_loaded_again() {
         let directory = tempfile::tempdir().unwrap();
-        let file = StateFile::new(&directory.path().join("state"), "edge").unwrap();
+        let file = StateFile::new(&directory.path().join("state"), "edge");
         assert!(file.load().unwrap().is_none());
         let noted = ObjectSetPhaseStatus {
             content_hash: Some("h".to_owned()),
@@ -337,7 +507,7 @@ mod tests {
     fn the_state_file_is_readable_by_its_owner_only() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a/state");
-        let file = StateFile::new(&path, "edge").unwrap();
+        let file = StateFile::new(&path, "edge");
         file.save(|| vec![mirror("a")]).unwrap();
         assert_eq!(modes(&file), (0o700, 0o600));
         // The modes that an earlier version left, and a file of an interrupted write.
@@ -347,9 +517,9 @@ mod tests {
         widen(&path, 0o755);
         fs::write(file.temporary_path(), "{").unwrap();
         widen(&file.temporary_path(), 0o666);
-        let file = StateFile::new(&path, "edge").unwrap();
-        assert_eq!(modes(&file), (0o700, 0o600));
+        let file = StateFile::new(&path, "edge");
         assert_eq!(names(&file), ["a"]);
+        assert_eq!(modes(&file), (0o700, 0o600));
         fs::write(file.temporary_path(), "{").unwrap();
         widen(&file.temporary_path(), 0o666);
         file.save(Vec::new).unwrap();
@@ -359,18 +529,18 @@ mod tests {
     #[test]
     fn an_interrupted_write_changes_nothing() {
         let directory = tempfile::tempdir().unwrap();
-        let file = StateFile::new(directory.path(), "edge").unwrap();
+        let file = StateFile::new(directory.path(), "edge");
         file.save(|| vec![mirror("a")]).unwrap();
         fs::write(file.temporary_path(), "{").unwrap();
         assert_eq!(names(&file), ["a"]);
-        let file = StateFile::new(directory.path(), "edge").unwrap();
+        let file = StateFile::new(directory.path(), "edge");
         assert_eq!(names(&file), ["a"]);
     }
 
     #[test]
     fn a_damaged_state_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
-        let file = StateFile::new(directory.path(), "edge").unwrap();
+        let file = StateFile::new(directory.path(), "edge");
         file.save(|| vec![mirror("a")]).unwrap();
         let whole = fs::read(&*file.path).unwrap();
         for at in 0..whole.len() - 1 {
@@ -383,25 +553,101 @@ mod tests {
         }
     }
 
+    /// Status and reason of the report.
+    fn reported(file: &StateFile) -> Option<(bool, Reason)> {
+        file.report().map(|it| (it.is_stored, it.reason))
+    }
+
     #[test]
-    fn the_state_of_another_cluster_is_an_error() {
+    fn a_damaged_state_is_replaced_and_reported() {
         let directory = tempfile::tempdir().unwrap();
-        let other = StateFile::new(directory.path(), "other").unwrap();
+        let file = StateFile::new(directory.path(), "edge");
+        assert_eq!(reported(&file), None);
+        file.save(|| vec![mirror("a")]).unwrap();
+        assert_eq!(reported(&file), Some((true, Reason::StateWritten)));
+        fs::write(&*file.path, "{").unwrap();
+        let file = StateFile::new(directory.path(), "edge");
+        assert!(file.load().is_err());
+        file.save(|| vec![mirror("b")]).unwrap();
+        assert_eq!(names(&file), ["b"]);
+        assert_eq!(reported(&file), Some((true, Reason::StateWasDamaged)));
+        let message = file.report().unwrap().message;
+        assert!(message.contains("mirrors.json is damaged"), "{message}");
+        let file = StateFile::new(directory.path(), "edge");
+        file.load().unwrap();
+        file.save(Vec::new).unwrap();
+        assert_eq!(
+            reported(&file),
+            Some((true, Reason::StateWritten)),
+            "at the next start"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_state_of_another_cluster_is_neither_used_nor_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let other = StateFile::new(directory.path(), "other");
         other.save(|| vec![mirror("a")]).unwrap();
-        let file = StateFile::new(directory.path(), "edge").unwrap();
+        let file = StateFile::new(directory.path(), "edge");
         let error = file.load().unwrap_err().to_string();
         assert!(
             error.ends_with(r#"of cluster "other", not of "edge""#),
             "{error}"
         );
+        let foreign = Some((false, Reason::StateOfOtherCluster));
+        assert_eq!(reported(&file), foreign);
+        assert!(file.save(Vec::new).is_err());
+        assert_eq!(reported(&file), foreign);
+        assert_eq!(names(&other), ["a"]);
+        fs::remove_file(&*file.path).unwrap();
+        tokio::time::advance(LONGEST_PAUSE).await;
+        file.save(|| vec![mirror("b")]).unwrap();
+        assert_eq!(names(&file), ["b"]);
+        assert_eq!(reported(&file), Some((true, Reason::StateWritten)));
     }
 
-    #[test]
-    fn a_directory_that_cannot_be_created_is_an_error() {
+    /// A file is in the place of the directory.
+    #[tokio::test(start_paused = true)]
+    async fn a_failing_disk_is_reported_and_tried_rarely() {
         let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("file");
-        fs::write(&file, "").unwrap();
-        let error = StateFile::new(&file, "edge").unwrap_err().to_string();
-        assert!(error.starts_with(&*file.to_string_lossy()), "{error}");
+        let path = directory.path().join("file");
+        fs::write(&path, "").unwrap();
+        let file = StateFile::new(&path, "edge");
+        assert!(file.load().is_err());
+        assert_eq!(reported(&file), Some((false, Reason::StateNotWritten)));
+        let error = file.save(Vec::new).unwrap_err().to_string();
+        assert!(error.starts_with(&*path.to_string_lossy()), "{error}");
+        let message = file.report().unwrap().message;
+        assert!(
+            message.starts_with(&error) && message.contains("--state-dir"),
+            "{message}"
+        );
+        let mut tries = 0;
+        for _ in 0..3_600 {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            let failed = file.save(|| {
+                tries += 1;
+                Vec::new()
+            });
+            assert_eq!(failed.unwrap_err().to_string(), error);
+        }
+        assert_eq!(tries, 0, "the mirrors are not read for nothing");
+        assert!(file.attempts.lock().failures < 40, "{file:?}");
+        fs::remove_file(&path).unwrap();
+        tokio::time::advance(LONGEST_PAUSE).await;
+        file.save(|| vec![mirror("a")]).unwrap();
+        assert_eq!(names(&file), ["a"]);
+        assert_eq!(reported(&file), Some((true, Reason::StateWritten)));
+        assert_eq!(modes(&file), (0o700, 0o600));
+    }
+
+    /// The place of the file is taken by a directory, so that the last step of a write fails.
+    #[test]
+    fn a_failed_write_leaves_no_incomplete_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = StateFile::new(directory.path(), "edge");
+        fs::create_dir(&*file.path).unwrap();
+        assert!(file.save(|| vec![mirror("a")]).is_err());
+        assert!(!file.temporary_path().exists());
     }
 }

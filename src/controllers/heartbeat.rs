@@ -4,12 +4,15 @@
 use std::sync::Arc;
 
 use baton_apis::{
-    conditions::CONNECTED,
-    constants::{ANNOTATION_HEARTBEAT_SECONDS, HEARTBEAT},
+    conditions::{AGENT, CONNECTED, Reason, STATE_STORED},
+    constants::{ANNOTATION_AGENT, ANNOTATION_HEARTBEAT_SECONDS, HEARTBEAT},
 };
 use baton_engine::{condition_list::find, conditions::Requeue};
 use baton_fleet::{
-    inventory::{AgentReport, ClusterLink, Inventory},
+    inventory::{
+        ClusterLink, Inventory,
+        agents::{AgentReport, FileReport},
+    },
     mirror,
 };
 use baton_records::{phase::PhaseKind, store::Change};
@@ -58,32 +61,42 @@ impl Controller for Heartbeats {
         queue.wake_on(&on.links, self, |_, cluster| {
             [Wake::after(BURST, ClusterKey(cluster.clone()))]
         });
-        queue.wake_on(on.phases.changes(), self, |_, change| on_phase(change));
-        // Every report of an agent shows that the agent runs.
+        // Every report of an agent shows that the agent runs. A reconcile after it relies on it.
         let inventory = self.inventory.clone();
         on.phases.changes().subscribe(move |change| {
-            if let Some((cluster, report)) = agent_report(change) {
-                inventory.agent_reported(cluster, report);
+            if let Some((cluster, noted, report)) = agent_report(change) {
+                inventory.agent_reported(cluster, noted, report);
             }
         });
+        queue.wake_on(on.phases.changes(), self, |_, change| on_phase(change));
     }
 
-    /// Creates the heartbeat object of a cluster, or updates its period.
+    /// Creates the heartbeat object of a cluster, or updates its period and the identity of the agent
+    /// that delivers.
     async fn reconcile(&self, key: &ClusterKey, _failures: u32) -> Result<Reconciled, Error> {
         let ClusterKey(cluster) = key;
         let key = mirror::heartbeat(cluster);
         let cached = self.observed.phases.get(&key);
         let seconds = self.inventory.heartbeat().as_secs().to_string();
-        let is_due = cached.as_ref().is_none_or(|cached| {
-            !cached.deleting
-                && cached.annotations.get(ANNOTATION_HEARTBEAT_SECONDS) != Some(&seconds)
+        let agent = self.inventory.agent(cluster);
+        let wanted = [
+            (ANNOTATION_HEARTBEAT_SECONDS, &*seconds),
+            (ANNOTATION_AGENT, &*agent),
+        ];
+        let differing = cached.as_ref().and_then(|cached| {
+            let has = |name: &str| cached.annotations.get(name).map_or("", String::as_str);
+            wanted
+                .into_iter()
+                .find(|(name, value)| !value.is_empty() && has(name) != *value)
         });
+        let is_due = cached
+            .as_ref()
+            .is_none_or(|cached| !cached.deleting && differing.is_some());
         if !is_due || !matches!(self.inventory.link(cluster), ClusterLink::Pull(_)) {
             return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
         }
         let api = &self.shared.api;
-        let made = if let Some(cached) = cached {
-            let annotation = (ANNOTATION_HEARTBEAT_SECONDS, &*seconds);
+        let made = if let (Some(cached), Some(annotation)) = (cached, differing) {
             api.annotate_phase(&cached, annotation, false).await
         } else {
             let manifest = mirror::heartbeat_manifest(&key, &seconds);
@@ -91,7 +104,8 @@ impl Controller for Heartbeats {
         };
         let made = made.at_step("writing the heartbeat object of an agent")?;
         self.observed.phases.created(made, Self::NAME);
-        Ok((ReconcileOutcome::Changed, Requeue::OnEvent))
+        // The other annotation may differ as well.
+        Ok((ReconcileOutcome::Changed, Requeue::After(BURST)))
     }
 }
 
@@ -105,11 +119,12 @@ fn on_phase(change: &Change<PhaseKind>) -> Option<Wake<ClusterKey>> {
     is_concerned.then(|| Wake::now(ClusterKey(cluster.to_owned())))
 }
 
-/// The report that a change in an agent's namespace contains.
+/// The report that a change in an agent's namespace contains, with the identity that is noted for the
+/// agent.
 ///
 /// Only the agent writes statuses there, so that a new status shows that the agent runs; a
 /// heartbeat also shows if its cluster answers. The first list is not a report, as it may be old.
-fn agent_report(change: &Change<PhaseKind>) -> Option<(&str, Option<AgentReport>)> {
+fn agent_report(change: &Change<PhaseKind>) -> Option<(&str, Option<&str>, AgentReport)> {
     let (Some(old), Some(new)) = (&change.old, &change.new) else {
         return None;
     };
@@ -117,8 +132,11 @@ fn agent_report(change: &Change<PhaseKind>) -> Option<(&str, Option<AgentReport>
     if !old.status_differs(new) {
         return None;
     }
-    let status = new.status().unwrap_or_default();
-    let report = find(&status.conditions, CONNECTED).map(|connected| {
+    if *new.key.name != *HEARTBEAT {
+        return Some((cluster, None, AgentReport::default()));
+    }
+    let conditions = new.status().unwrap_or_default().conditions;
+    let server = find(&conditions, CONNECTED).map(|connected| {
         let message = connected.message.clone();
         if connected.status == "True" {
             Ok(message)
@@ -126,7 +144,41 @@ fn agent_report(change: &Change<PhaseKind>) -> Option<(&str, Option<AgentReport>
             Err(message)
         }
     });
-    Some((cluster, report))
+    let identity = find(&conditions, AGENT).map(|agent| agent.message.clone());
+    let file = find(&conditions, STATE_STORED).and_then(|stored| {
+        Some(FileReport {
+            is_stored: stored.status == "True",
+            reason: stored
+                .reason
+                .parse()
+                .ok()
+                .filter(|it| FILE_REASONS.contains(it))?,
+            message: stored.message.clone(),
+        })
+    });
+    let report = AgentReport {
+        server,
+        identity: identity
+            .filter(|text| is_identity(text))
+            .unwrap_or_default(),
+        file,
+    };
+    let noted = new.annotations.get(ANNOTATION_AGENT);
+    Some((cluster, noted.map(String::as_str), report))
+}
+
+/// The reasons of `StateStored`.
+const FILE_REASONS: [Reason; 4] = [
+    Reason::StateWritten,
+    Reason::StateWasDamaged,
+    Reason::StateNotWritten,
+    Reason::StateOfOtherCluster,
+];
+
+/// True for a UID with a namespace: anybody with the token of the agent may have written it.
+fn is_identity(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '/');
+    (1..=200).contains(&text.len()) && text.chars().all(is_part)
 }
 
 #[cfg(test)]
@@ -152,12 +204,29 @@ mod tests {
     }
 
     #[test]
+    fn an_identity_is_a_short_name() {
+        for (text, expected) in [
+            ("0b7c6a2e-1f7e-4c51-9a83-2f4f0a7d1c11/baton-system", true),
+            ("", false),
+            ("a b", false),
+            ("a\n", false),
+            (&"x".repeat(201), false),
+        ] {
+            assert_eq!(is_identity(text), expected, "{text}");
+        }
+    }
+
+    #[test]
     fn a_changed_heartbeat_is_reported_and_wakes_its_cluster() {
         let up = heartbeat("baton-cluster-edge", 5, "True");
         let same = heartbeat("baton-cluster-edge", 6, "True");
         let down = heartbeat("baton-cluster-edge", 6, "False");
         let other = heartbeat("shop", 6, "False");
-        let unreachable = Some(("edge", Some(Err("v1.36".to_owned()))));
+        let lost = AgentReport {
+            server: Some(Err("v1.36".to_owned())),
+            ..AgentReport::default()
+        };
+        let unreachable = Some(("edge", None, lost));
         for (old, new, report, is_woken) in [
             (None, &up, None, true),
             (Some(&up), &same, None, false),
@@ -169,7 +238,7 @@ mod tests {
                 new: Some(Arc::clone(new)),
                 writer: None,
             };
-            assert_eq!(agent_report(&change), report);
+            assert_eq!(agent_report(&change), report.clone());
             assert_eq!(on_phase(&change).is_some(), is_woken);
         }
     }

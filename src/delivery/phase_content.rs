@@ -40,7 +40,8 @@ pub(crate) fn changed_content(
     })
 }
 
-pub(super) fn content_hash(spec: &ObjectSetPhaseSpec) -> String {
+/// The hash of the manifests of a phase.
+pub(crate) fn content_hash(spec: &ObjectSetPhaseSpec) -> String {
     let objects: Vec<_> = spec.objects.iter().map(|entry| &entry.object).collect();
     format!("{:016x}", content_fingerprint(&json!(objects)))
 }

@@ -160,6 +160,16 @@ pub enum Reason {
     AgentSilent,
     /// `Connected=False`: the spec of the Cluster has no usable address.
     InvalidSpec,
+    /// `SecondAgent=True`.
+    AgentRefused,
+    /// `StateStored=True`.
+    StateWritten,
+    /// `StateStored=True`: the stored state was damaged when the agent started.
+    StateWasDamaged,
+    /// `StateStored=False`: the file of the agent cannot be written or read.
+    StateNotWritten,
+    /// `StateStored=False`: the file of the agent contains the state of another cluster.
+    StateOfOtherCluster,
     /// `Blocked=True`.
     RolloutsBlocked,
     /// `ReleaseSynced=False`, `RollingOut=False`: the release cannot be created.

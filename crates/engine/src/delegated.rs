@@ -3,6 +3,7 @@
 //!
 //! Observable behaviour: `docs/contract/phases.md`.
 
+pub mod reported;
 #[cfg(test)]
 mod tests;
 

@@ -52,16 +52,25 @@ pub fn mapped<'a>(
         let reason = text(condition, "reason");
         Some(MappedCondition {
             type_: mapping.destination_type.clone(),
-            status: if matches!(status, "True" | "False") {
-                status
-            } else {
-                "Unknown"
-            }
-            .to_owned(),
-            reason: if is_reason(reason) { reason } else { NO_REASON }.to_owned(),
+            status: known_status(status).to_owned(),
+            reason: known_reason(reason).to_owned(),
             message: text(condition, "message").to_owned(),
         })
     })
+}
+
+/// The status of a condition in a form that API servers accept.
+pub(crate) fn known_status(status: &str) -> &str {
+    if matches!(status, "True" | "False") {
+        status
+    } else {
+        "Unknown"
+    }
+}
+
+/// The reason of a condition in a form that API servers accept.
+pub(crate) fn known_reason(reason: &str) -> &str {
+    if is_reason(reason) { reason } else { NO_REASON }
 }
 
 /// Conditions that the controller of another object has mapped, which have a prefix in their type.

@@ -30,6 +30,7 @@
 
 mod address;
 mod agent_reports;
+pub mod agents;
 mod check;
 mod client;
 mod connect;
@@ -37,6 +38,7 @@ mod connection;
 mod credentials;
 mod health;
 mod link;
+mod paced;
 mod registry;
 mod report;
 mod text;
@@ -53,14 +55,14 @@ use kube::Client;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Semaphore, watch};
 
-pub use self::{
-    agent_reports::AgentReport,
-    link::{ClusterLink, Contact, InventorySite},
-};
 use self::{
     agent_reports::Heartbeats,
     health::{ConnectionState, Health},
     registry::{ClusterAttributes, Registry},
+};
+pub use self::{
+    agents::AgentReport,
+    link::{ClusterLink, Contact, InventorySite},
 };
 use baton_kubernetes::{
     collection::Extent,
@@ -68,7 +70,7 @@ use baton_kubernetes::{
     informers::Task,
     request_metrics::RequestMetrics,
     target::{Target, Watcher},
-    watch::{WatchSpec, run},
+    watch::{MAX_OBJECTS, WatchSpec, run},
 };
 use baton_runtime::clock::Clock;
 use baton_sites::uptime::Uptime;
@@ -128,7 +130,7 @@ impl Inventory {
             changed: Box::new(changed),
             heartbeat,
             is_strict,
-            heartbeats: Heartbeats::default(),
+            heartbeats: Heartbeats::new(heartbeat),
             links: RwLock::default(),
             created: clock.now(),
             clock,
@@ -144,6 +146,7 @@ impl Inventory {
             label_selector: None,
             field_selector: None,
             metadata_only,
+            max_objects: MAX_OBJECTS,
             page_size: PAGE,
             resumes: true,
             definition: None,
@@ -253,9 +256,17 @@ impl Inventory {
         self.shared.heartbeat
     }
 
-    /// Notes a report of the agent of a cluster, which may also be about its API server.
-    pub fn agent_reported(&self, cluster: &str, report: Option<AgentReport>) {
-        self.shared.heartbeats.agent_reported(cluster, report);
+    /// Notes a report of an agent of a cluster. `noted` is the identity of the agent that delivers, as
+    /// the manager before this one has noted it.
+    pub fn agent_reported(&self, cluster: &str, noted: Option<&str>, report: AgentReport) {
+        self.shared
+            .heartbeats
+            .agent_reported(cluster, noted, report);
+    }
+
+    /// Identity of the agent that delivers in a cluster; empty while it is unknown.
+    pub fn agent(&self, cluster: &str) -> String {
+        self.shared.heartbeats.agent(cluster)
     }
 
     /// All clusters whose objects are watched: those that are connected, and those that were

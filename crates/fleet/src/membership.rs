@@ -42,6 +42,7 @@ pub async fn run(args: ClusterArgs) -> Result<(), Box<dyn std::error::Error>> {
     match args.command {
         ClusterCommand::Join(args) => join::run(*args).await?,
         ClusterCommand::List(args) => list::run(&args).await?,
+        ClusterCommand::Rotate(args) => join::rotate(*args).await?,
         ClusterCommand::Remove(args) => remove::run(&args).await?,
     }
     Ok(())

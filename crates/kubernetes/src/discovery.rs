@@ -21,15 +21,19 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 
 use crate::{
+    error,
     path::{self, NameError},
     wire::{self, WireError},
 };
-use baton_engine::{Gvk, ObjectKey, redact::parse_error, revision::KindScope};
+use baton_engine::{Gvk, ObjectKey, revision::KindScope};
 
 /// Lifetime of a cached answer that a kind is not served.
 const NEGATIVE: Duration = Duration::from_secs(3);
 /// Lifetime of a failed request, whose error all callers get.
 const FAILED: Duration = Duration::from_secs(1);
+/// Limit of the length of an answer. A kind takes about 400 bytes, and a group with hundreds of kinds
+/// is large.
+const LONGEST_ANSWER: usize = 2 << 20;
 /// Bound of the cache, because manifests can name any number of groups that do not exist.
 const MOST_GROUP_VERSIONS: usize = 1024;
 
@@ -239,7 +243,7 @@ impl Discovery {
     async fn read(&self, gvk: &Gvk, path: &str) -> Result<Option<Bytes>, DiscoveryError> {
         let wire_failed = |error: WireError| failed(gvk, error.to_string());
         let request = wire::get(path, "application/json").map_err(wire_failed)?;
-        let reply = wire::call(&self.client, request)
+        let reply = wire::call_within(&self.client, request, LONGEST_ANSWER)
             .await
             .map_err(wire_failed)?;
         match reply.status {
@@ -258,7 +262,10 @@ fn failed(gvk: &Gvk, cause: String) -> DiscoveryError {
 }
 
 fn unreadable(gvk: &Gvk, error: &serde_json::Error) -> DiscoveryError {
-    failed(gvk, format!("unreadable answer: {}", parse_error(error)))
+    failed(
+        gvk,
+        format!("unreadable answer: {}", error::unreadable(error)),
+    )
 }
 
 /// Reads the versions of an `APIGroup`, or of the `APIVersions` of the core group.

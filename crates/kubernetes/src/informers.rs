@@ -25,7 +25,7 @@ use tokio::{sync::watch, task::JoinHandle};
 
 use crate::{
     discovery::{Discovery, Resource},
-    store::{IsOwner, ObjectChange, Store},
+    store::{IsOwner, ObjectChange, Store, budget::Budget},
     user::User,
     watch::{Event, Failing, WatchSpec, run},
 };
@@ -130,6 +130,7 @@ pub(crate) struct Informers {
     client: Client,
     discovery: Arc<Discovery>,
     is_owner: IsOwner,
+    budget: Arc<Budget>,
     report: Arc<dyn Fn(WatchReport) + Send + Sync>,
     registry: Mutex<Registry>,
 }
@@ -158,13 +159,14 @@ impl Informers {
     pub fn new(
         client: Client,
         discovery: Arc<Discovery>,
-        is_owner: IsOwner,
+        (is_owner, budget): (IsOwner, Arc<Budget>),
         report: Arc<dyn Fn(WatchReport) + Send + Sync>,
     ) -> Self {
         Self {
             client,
             discovery,
             is_owner,
+            budget,
             report,
             registry: Mutex::default(),
         }
@@ -264,7 +266,7 @@ impl Informers {
         let report = Arc::clone(&self.report);
         let store = Store::new(
             Arc::new(gvk.clone()),
-            Arc::clone(&self.is_owner),
+            (Arc::clone(&self.is_owner), Arc::clone(&self.budget)),
             move |change| {
                 report(WatchReport::Changed(change));
             },
@@ -285,8 +287,18 @@ impl Informers {
         let (mut failing, mut refused) = (Failing::default(), Refused::default());
         // True after the kind was available, while it is away.
         let mut lost = false;
+        let mut was_over = false;
         let task = Task::spawn(run(self.client.clone(), spec, move |event| {
             sink.on_event(&event);
+            let is_over = sink.is_over_budget();
+            if is_over && !was_over {
+                tracing::warn!(
+                    %gvk,
+                    "the objects of the cluster take more memory than they may; those beyond the limit are read from \
+                     its API server when they are needed"
+                );
+            }
+            was_over = is_over;
             let turn = refused.turn(&event, Instant::now());
             match event {
                 Event::ListDone { .. } => {

@@ -35,6 +35,9 @@ const RETRIES: [Duration; 4] = [
     Duration::from_secs(4),
 ];
 
+/// Limit of the custom resource definitions of a cluster.
+const MAX_DEFINITIONS: usize = 20_000;
+
 /// Receives the group whose kinds may have changed.
 type Report = Arc<dyn Fn(String) + Send + Sync>;
 
@@ -104,6 +107,7 @@ pub(crate) async fn watch(
 ) {
     let spec = WatchSpec {
         metadata_only: true,
+        max_objects: MAX_DEFINITIONS,
         ..WatchSpec::new(PATH.to_owned())
     };
     let mut definitions = Definitions::default();

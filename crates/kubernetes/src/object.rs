@@ -24,8 +24,16 @@ use serde::{
 };
 use serde_json::{Value, value::RawValue};
 
-use crate::metadata::{OwnerReference, number};
+use crate::{
+    metadata::{OwnerReference, number},
+    store::budget::{Budget, Charge},
+};
 use baton_engine::{Gvk, diff::legacy, owners, redact::parse_error};
+
+/// Bytes that an object takes in the store besides its text.
+const OBJECT: usize = 300;
+/// Bytes that an owner takes.
+const OWNER: usize = 150;
 
 /// The server sent an object that is none, or has no name.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +72,9 @@ pub struct Stored {
     pub resource_version: u64,
     /// Owners of the object, controllers or not.
     pub owners: Box<[Owner]>,
+    /// The bytes of the object, as a part of those of its cluster.
+    #[expect(dead_code, reason = "it is returned when the object is dropped")]
+    pub(crate) charge: Option<Charge>,
     /// Fingerprints that the caller has noted: of the wanted object, and of the live object that
     /// was found equal to it.
     pub settled: Option<(u64, u64)>,
@@ -151,20 +162,26 @@ impl<'a> ObjectParts<'a> {
     }
 
     /// Converts the object for the store: with its text if it has an owner of ours, else without.
-    pub fn pack(&self, gvk: &Gvk, names: &mut Names) -> Stored {
-        let owners = if self.is_owned {
-            self.owners(names)
-        } else {
-            Box::default()
-        };
-        let body = self.is_owned.then(|| self.strip(gvk, owners.is_empty()));
-        Stored {
+    /// An object that does not fit into the budget has no text either, or is `None`.
+    pub fn pack(&self, gvk: &Gvk, names: &mut Names, budget: &Arc<Budget>) -> Option<Stored> {
+        let stored = |body: Option<String>, owners, charge| Stored {
             body: body.map(String::into_boxed_str),
             uid: self.uid.as_ref().into(),
             resource_version: self.resource_version,
             owners,
+            charge: Some(charge),
             settled: None,
+        };
+        if self.is_owned {
+            let owners = self.owners(names);
+            let body = self.strip(gvk, owners.is_empty());
+            let bytes = body.len() + owners.len() * OWNER + OBJECT;
+            if let Some(charge) = budget.charge(bytes) {
+                return Some(stored(Some(body), owners, charge));
+            }
         }
+        let charge = budget.charge(OBJECT)?;
+        Some(stored(None, Box::default(), charge))
     }
 
     /// The object's text without the parts that are never read. A revision that takes over an
@@ -572,7 +589,9 @@ mod tests {
             let text = format!(r#"{{"metadata":{{"name":"a"}},"spec":{number}}}"#);
             let mut parts = ObjectParts::of(&text, &gvk).unwrap();
             parts.is_owned = true;
-            let stored = parts.pack(&gvk, &mut Names::default());
+            let stored = parts
+                .pack(&gvk, &mut Names::default(), &Budget::new(usize::MAX))
+                .unwrap();
             let read = stored.parse().unwrap()["spec"].as_f64();
             assert_eq!(read, number.parse().ok(), "{number}");
         }
@@ -601,7 +620,9 @@ mod tests {
             entry("package-operator", "Update", None)]}})
         .to_string();
         assert!(!ObjectParts::of(&update, &gvk).unwrap().managed_by_us());
-        let stored = parts.pack(&gvk, &mut names);
+        let stored = parts
+            .pack(&gvk, &mut names, &Budget::new(usize::MAX))
+            .unwrap();
         assert_eq!((stored.uid.as_ref(), stored.resource_version), ("u", 12));
         let owners: Vec<_> = stored
             .owners

@@ -41,6 +41,7 @@
 //! label by which the watch selects would never be confirmed or removed by the watch: it is no
 //! child, and is removed from the store.
 
+pub mod budget;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -49,6 +50,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use self::budget::Budget;
 use self::table::{Changes, Id, Table, WriteEnd};
 use crate::{
     object::{ObjectError, ObjectParts, Owner, Stored},
@@ -84,6 +86,7 @@ pub struct Store {
     gvk: Arc<Gvk>,
     table: Mutex<Table>,
     is_owner: IsOwner,
+    budget: Arc<Budget>,
     report: Box<dyn Fn(ObjectChange) + Send + Sync>,
 }
 
@@ -99,15 +102,17 @@ pub(crate) struct PendingWrite {
 }
 
 impl Store {
-    /// Creates an empty store that reports its changes to `report`.
+    /// Creates an empty store that reports its changes to `report`. Objects that do not fit into the
+    /// budget are stored as foreign ones, or not at all, as if they had no label.
     pub fn new(
         gvk: Arc<Gvk>,
-        is_owner: IsOwner,
+        (is_owner, budget): (IsOwner, Arc<Budget>),
         report: impl Fn(ObjectChange) + Send + Sync + 'static,
     ) -> Self {
         Self {
             gvk,
             is_owner,
+            budget,
             table: Mutex::default(),
             report: Box::new(report),
         }
@@ -135,6 +140,11 @@ impl Store {
     /// Number of objects.
     pub fn len(&self) -> usize {
         self.table.lock().len()
+    }
+
+    /// True if an object did not fit into the budget since the last list began.
+    pub fn is_over_budget(&self) -> bool {
+        self.table.lock().is_over_budget()
     }
 
     /// True if there are no objects.

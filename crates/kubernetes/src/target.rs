@@ -23,7 +23,7 @@ use crate::{
     object::Stored,
     permits::Permits,
     storage_classes::{StorageClasses, storage_class},
-    store::{IsOwner, ObjectChange},
+    store::{IsOwner, ObjectChange, budget::Budget},
     user::User,
 };
 use baton_engine::{
@@ -65,6 +65,9 @@ pub enum TargetEvent {
         group: String,
     },
 }
+
+/// Limit of the bytes of the stored objects of another cluster: about 20,000 objects.
+pub const OTHER_CLUSTER: usize = 64 << 20;
 
 /// The receiver of changes in clusters.
 #[derive(Clone)]
@@ -159,9 +162,19 @@ pub(super) struct Inner {
 }
 
 impl Target {
-    /// Connects to a cluster.
+    /// Connects to the cluster in which the process runs.
     #[must_use]
-    pub fn new(client: Client, Watcher { events, is_owner }: Watcher) -> Self {
+    pub fn new(client: Client, watcher: Watcher) -> Self {
+        Self::within(client, watcher, usize::MAX)
+    }
+
+    /// Connects to a cluster of which the stored objects take at most [`OTHER_CLUSTER`] bytes.
+    #[must_use]
+    pub fn of_other_cluster(client: Client, watcher: Watcher) -> Self {
+        Self::within(client, watcher, OTHER_CLUSTER)
+    }
+
+    fn within(client: Client, Watcher { events, is_owner }: Watcher, most: usize) -> Self {
         let discovery = Arc::new(Discovery::new(client.clone()));
         let blocked = events.clone();
         let blockers = Arc::new(Blockers::new(
@@ -194,7 +207,8 @@ impl Target {
                 });
             };
             let discovery = Arc::clone(&discovery);
-            Informers::new(client.clone(), discovery, is_owner, Arc::new(report))
+            let stored = (is_owner, Budget::new(most));
+            Informers::new(client.clone(), discovery, stored, Arc::new(report))
         });
         let names = Arc::new(kind_watch::Names::new(None));
         let definitions = Task::spawn(kind_watch::watch(

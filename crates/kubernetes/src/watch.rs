@@ -80,6 +80,11 @@ const PAGE_BYTES: usize = 4 << 20;
 /// Duration after which a watch counts as a success, even without an event.
 const HEALTHY_WATCH: Duration = Duration::from_secs(2);
 
+/// Usual limit of the objects of a list. Servers store a few gigabytes for all kinds.
+pub const MAX_OBJECTS: usize = 1_000_000;
+/// Limit of the pages without objects of a list.
+const MAX_EMPTY_PAGES: u32 = 100;
+
 const JSON: &str = "application/json";
 const LIST_METADATA: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
@@ -97,6 +102,8 @@ pub struct WatchSpec {
     pub field_selector: Option<String>,
     /// True to fetch `PartialObjectMetadata` only.
     pub metadata_only: bool,
+    /// Limit of the objects of a list. A longer one is a failure.
+    pub max_objects: usize,
     /// Limit of the objects per page of a list. Pages of long objects have fewer.
     pub page_size: u32,
     /// True if a broken watch continues where it was. Otherwise everything is listed again, and the
@@ -116,6 +123,7 @@ impl WatchSpec {
             label_selector: None,
             field_selector: None,
             metadata_only: false,
+            max_objects: MAX_OBJECTS,
             page_size: 500,
             resumes: true,
             definition: None,
@@ -270,6 +278,7 @@ async fn list(
     // Sent before the request: the caller relies on a list that is no older than this event.
     sink(Event::ListStarted);
     let mut token = String::new();
+    let (mut objects, mut empty_pages) = (0, 0);
     loop {
         // An empty token has the same meaning as none.
         let page = format!("limit={limit}&continue={}", url::escape(&token));
@@ -302,6 +311,11 @@ async fn list(
         let page: Page<'_> = serde_json::from_slice(&reply.body)
             .map_err(|error| WatchError::unreadable("list", &error))?;
         let items = page.items.unwrap_or_default();
+        objects += items.len();
+        empty_pages += u32::from(items.is_empty());
+        if objects > spec.max_objects || empty_pages > MAX_EMPTY_PAGES {
+            return Err(WatchError::endless(spec.max_objects));
+        }
         *limit = next_limit(items.len(), reply.body.len(), spec.page_size);
         for object in items {
             sink(Event::Listed(object));
@@ -313,6 +327,9 @@ async fn list(
         match next {
             // All pages are of the same state; the server responds with 410 if it no longer has
             // that state.
+            Some(next) if next == token && !next.is_empty() => {
+                return Err(WatchError::endless(spec.max_objects));
+            }
             Some(next) if !next.is_empty() => token = next.into_owned(),
             _ => {
                 sink(Event::ListDone {
@@ -542,6 +559,47 @@ mod tests {
     }
 
     const MINUTE: Duration = Duration::from_mins(1);
+
+    /// The failures of a list whose page `number` has `items` objects, and a next page of that token.
+    async fn endless(items: usize, token: fn(usize) -> String) -> (usize, String) {
+        let pages = Arc::new(Mutex::new(0));
+        let counted = Arc::clone(&pages);
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let number = {
+                let mut pages = counted.lock();
+                *pages += 1;
+                *pages
+            };
+            let object = r#"{"metadata":{"name":"a"}}"#;
+            let objects = vec![object; items].join(",");
+            let token = token(number);
+            let list = format!(
+                r#"{{"metadata":{{"resourceVersion":"7","continue":"{token}"}},"items":[{objects}]}}"#
+            );
+            ready(Ok::<_, BoxError>(Response::new(Full::<Bytes>::from(list))))
+        });
+        let spec = WatchSpec {
+            max_objects: 1_000,
+            ..WatchSpec::new("/api/v1/configmaps".to_owned())
+        };
+        let mut limit = spec.page_size;
+        let client = Client::new(service, "default");
+        let error = list(&client, &spec, &mut limit, &mut |_: Event<'_>| {}).await;
+        let pages = *pages.lock();
+        (pages, error.unwrap_err().text)
+    }
+
+    #[tokio::test]
+    async fn a_list_without_an_end_is_a_failure() {
+        let text = "the server sends a list without an end, or of more than 1000 objects";
+        let next = |number: usize| format!("p{number}");
+        let (pages, error) = endless(10, next).await;
+        assert_eq!((pages, &*error), (101, text), "endless objects");
+        let (pages, error) = endless(0, next).await;
+        assert_eq!((pages, &*error), (101, text), "endless pages");
+        let (pages, error) = endless(1, |_| "same".to_owned()).await;
+        assert_eq!((pages, &*error), (2, text), "the same page again");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_silent_watch_resumes_after_a_check_of_the_server() {

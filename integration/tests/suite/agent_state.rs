@@ -77,6 +77,11 @@ async fn a_damaged_state_is_reported_and_nothing_is_lost() {
         // The state is written again although nothing has changed, so the next start reports no
         // damage.
         is_replaced(&pulled, &damaged).await;
+        let stored = pulled
+            .joined
+            .because("StateStored", "StateWasDamaged")
+            .await;
+        assert_eq!(stored["status"], "True");
         let warnings_before = warnings(&pulled);
         pulled.agent.kill();
         pulled.agent.start();
@@ -147,6 +152,7 @@ async fn the_state_of_another_cluster_is_not_used() {
     pulled.agent.stop();
     line.set(Mode::Cut).await;
     std::fs::copy(theirs.state(), pulled.agent.state()).unwrap();
+    let their_state = std::fs::read(pulled.agent.state()).unwrap();
     let drift = json!({ "data": { "k": "drifted" } });
     let drifted = pulled.merge(&foreign, &drift).await;
     let warnings_before = warnings(&pulled);
@@ -169,6 +175,59 @@ async fn the_state_of_another_cluster_is_not_used() {
     pulled
         .object_becomes(&foreign, "repaired", |live| live["data"]["k"] == "v")
         .await;
+    // The file is not replaced either: the other agent may need it.
+    let stored = pulled
+        .joined
+        .because("StateStored", "StateOfOtherCluster")
+        .await;
+    let message = stored["message"].as_str().unwrap();
+    assert!(
+        message.contains("mirrors.json is the state of the agent of cluster"),
+        "{message}"
+    );
+    assert!(
+        message.contains("delete the file if the other agent is gone"),
+        "{message}"
+    );
+    assert_eq!(std::fs::read(pulled.agent.state()).unwrap(), their_state);
+    std::fs::remove_file(pulled.agent.state()).unwrap();
+    pulled.joined.because("StateStored", "StateWritten").await;
+}
+
+/// The directory of the state cannot be written to, as on a full disk: a file is in its place. The
+/// agent delivers nevertheless, reports the disk, and uses it once it can.
+#[tokio::test]
+async fn an_agent_without_a_disk_delivers_and_reports_it() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let site = Site::get(PULL).await;
+    let joined = site.join(&ns).pull().create().await;
+    let mut agent = joined.agent().prepare().await;
+    let directory = agent.state().parent().unwrap().to_owned();
+    std::fs::write(&directory, "").unwrap();
+    agent.start();
+    let pulled = Pulled { agent, joined, ns };
+    pulled.deliver([settings()]).await;
+    let stored = pulled.joined.becomes("StateStored", "False").await;
+    assert_eq!(stored["reason"], "StateNotWritten");
+    let message = stored["message"].as_str().unwrap();
+    assert!(message.contains(&*directory.to_string_lossy()), "{message}");
+    assert!(message.contains("Free or enlarge the disk"), "{message}");
+    pulled.joined.becomes("Connected", "True").await;
+    pulled.is_repaired(&settings()).await;
+    let attempts = pulled
+        .agent
+        .log()
+        .about("the state cannot be written, trying again", usize::MAX);
+    assert_eq!(attempts.lines().count(), 1, "{attempts}");
+
+    std::fs::remove_file(&directory).unwrap();
+    let stored = pulled.joined.becomes("StateStored", "True").await;
+    assert_eq!(
+        (&stored["reason"], &stored["message"]),
+        (&json!("StateWritten"), &json!(""))
+    );
+    assert!(pulled.agent.state().exists());
+    pulled.ns.reaches("v1", &[Is("Available", "True")]).await;
 }
 
 /// The state is from before the last rollout, as from a backup of the volume, and the hub is

@@ -209,17 +209,40 @@ On the hub ",
     let role = there.get(&made()[2]).await.unwrap();
     assert_eq!(role["rules"], narrow["rules"]);
 
-    // A token becomes invalid with its account, and the next one belongs to a new account.
-    assert!(there.delete(&made()[3], "Background").await);
-    ns.eventually("the token to go with its account", async || {
-        there.get(&made()[0]).await.is_none()
-    })
-    .await;
-    let fourth = messages(join(&[]));
-    assert!(
-        fourth.contains(&format!("Updating secret {name}... done")),
-        "{fourth}"
+    // The token is replaced, and nothing else.
+    let rotate = |flags: &[&str]| baton(&ns, Some(&path), &[&["rotate", &name], flags].concat());
+    let planned = messages(rotate(&["--dry-run"]));
+    for line in [
+        "Would replace service account baton-hub\n".to_owned(),
+        "Would replace secret baton-hub-token\n".to_owned(),
+        format!("Would update secret {name}\n"),
+    ] {
+        assert!(planned.contains(&line), "{planned}");
+    }
+    assert!(site.accepts(&token).await);
+    assert!(refused(&rotate(&["--apply"])).contains("is a Push cluster"));
+    let unknown = baton(&ns, Some(&path), &["rotate", &ns.unique("unknown")]);
+    assert!(refused(&unknown).contains("has no cluster"), "{unknown:?}");
+    let elsewhere = baton(
+        &ns,
+        Some(&path),
+        &["rotate", &name, "--hub-kubeconfig", path.to_str().unwrap()],
     );
+    assert_eq!(elsewhere.code, 1, "{elsewhere:?}");
+    let before = versions(&there, &made()[1..3]).await;
+    let fourth = messages(rotate(&[]));
+    for line in [
+        format!("Replacing the token of cluster {name}, which the hub connects to:\n"),
+        "Replacing service account baton-hub... done\n".to_owned(),
+        "Replacing secret baton-hub-token... done\n".to_owned(),
+        format!("Updating secret {name}... done\n"),
+        format!("Finished replacing the token of cluster {name}\n"),
+    ] {
+        assert!(fourth.contains(&line), "{line}: {fourth}");
+    }
+    assert_eq!(versions(&there, &made()[1..3]).await, before);
+    let same = hub.get(&cluster(&name)).await.unwrap();
+    assert_eq!(same["spec"], joined["spec"]);
     let kept = hub.get(&identity).await.unwrap();
     assert_ne!(value(&kept, "token"), token);
     assert!(site.accepts(&value(&kept, "token")).await);

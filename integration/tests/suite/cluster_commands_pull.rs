@@ -335,19 +335,40 @@ async fn a_new_token(
     agent: &[Value],
 ) {
     let hub = ns.cluster();
-    let [token, _, _, account, _] = made_on_hub(name);
+    let planned = messages(baton(ns, None, &["rotate", name, "--dry-run"]));
+    assert!(
+        planned.contains("Would replace service account agent\nWould leave role agent as it is\n")
+            && planned.ends_with("Would print the manifest of the agent\n"),
+        "{planned}"
+    );
+    // The manifest is printed as by a join.
+    let printed = baton(ns, None, &["rotate", name]);
+    assert_eq!(printed.code, 0, "{printed:?}");
+    let first = document(&documents(&printed.stdout), "Secret").clone();
+    assert_ne!(
+        value(&first, "token"),
+        value(document(agent, "Secret"), "token")
+    );
+    let same = baton(ns, None, &["join", name, "--pull"]);
+    assert_eq!(same.stdout, printed.stdout);
+    // It is applied as by a join. An interrupted command is continued by the next one.
+    let account = made_on_hub(name)[3].clone();
     assert!(hub.delete(&account, "Background").await);
     ns.eventually("the token to go with its account", async || {
-        hub.get(&token).await.is_none()
+        hub.get(&made_on_hub(name)[0]).await.is_none()
     })
     .await;
-    let ran = messages(baton(ns, Some(path), &["join", name, "--pull", "--apply"]));
+    let ran = messages(baton(ns, Some(path), &["rotate", name, "--apply"]));
+    assert!(
+        ran.contains("Creating service account agent... done"),
+        "{ran}"
+    );
     assert!(ran.contains("Updating secret baton-hub... done"), "{ran}");
     assert!(!ran.contains("Updating deployment"), "{ran}");
     let old = document(agent, "Secret");
     let new = there.get(old).await.unwrap();
     assert_ne!(value(&new, "token"), value(old, "token"));
-    for (secret, expected) in [(&new, true), (old, false)] {
+    for (secret, expected) in [(&new, true), (&first, false), (old, false)] {
         let dir = mounted(secret);
         let agent = Cluster::connect(&dir.path().join("kubeconfig")).await;
         // The server caches tokens for some seconds.

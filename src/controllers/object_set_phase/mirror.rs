@@ -10,6 +10,7 @@ use baton_apis::{
 };
 use baton_engine::{
     conditions::{FAILURES_BEFORE_REPORT, Requeue},
+    delegated::reported::ReportedPhase,
     revision::Reach,
 };
 use baton_fleet::{
@@ -26,7 +27,7 @@ use super::{ObjectSetPhases, not_connected};
 use crate::delivery::{
     heirs::heirs_elsewhere,
     lost_hubs,
-    phase_content::changed_content,
+    phase_content::{changed_content, content_hash},
     ran::ended_before,
     shared::{AtStep as _, Error},
 };
@@ -119,9 +120,39 @@ impl ObjectSetPhases {
                 }
                 let old = record.status()?;
                 let result = (ReconcileOutcome::Unchanged, Requeue::OnEvent);
+                let status = self.accept(record, &old, status)?;
                 self.write(record, &old, status, result).await
             }
         }
+    }
+
+    /// The acceptable parts of the status that an agent has reported for a phase: the credentials of
+    /// the agent may be in other hands.
+    fn accept(
+        &self,
+        record: &PhaseRecord,
+        old: &ObjectSetPhaseStatus,
+        reported: ObjectSetPhaseStatus,
+    ) -> Result<ObjectSetPhaseStatus, Error> {
+        if *old == reported {
+            return Ok(reported);
+        }
+        let spec = record.spec()?;
+        let phase = ReportedPhase {
+            spec: &spec,
+            generation: record.generation,
+            content_hash: &content_hash(&spec),
+            accepted: old,
+            now: self.shared.clock.now(),
+        };
+        let accepted = phase.accept(reported.clone());
+        if accepted != reported && accepted != *old {
+            tracing::warn!(
+                phase = %record.key,
+                "the agent has reported contents that the phase cannot have; they are ignored"
+            );
+        }
+        Ok(accepted)
     }
 
     /// Creates or updates the mirror of a phase.

@@ -10,7 +10,12 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{ClusterLink, Shared, health::Health, text::excerpt};
+use super::{
+    ClusterLink, Shared,
+    agents::{AgentReport, Agents},
+    health::{AgentHealth, Health},
+    text::excerpt,
+};
 
 /// Limit of the length of a message, in characters.
 const MESSAGE: usize = 1_000;
@@ -18,41 +23,48 @@ const MESSAGE: usize = 1_000;
 /// Number of periods without a report after which an agent is lost.
 const MISSED: u32 = 3;
 
-/// The report of an agent about its API server: the version, or the reason that it cannot be
-/// reached.
-pub type AgentReport = Result<String, String>;
-
-/// The last report of an agent.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Heartbeat {
-    at: Instant,
-    /// State of the API server, from this report or an earlier one.
-    report: Option<AgentReport>,
+/// The agents that report, by cluster, also of clusters that are not, or not yet, known.
+pub(super) struct Heartbeats {
+    clusters: Mutex<HashMap<String, watch::Sender<Agents>>>,
+    started: Instant,
+    silence: Duration,
 }
 
-/// The last reports of agents, by cluster, also of clusters that are not, or not yet, known.
-#[derive(Default)]
-pub(super) struct Heartbeats(Mutex<HashMap<String, watch::Sender<Option<Heartbeat>>>>);
-
 impl Heartbeats {
-    pub fn agent_reported(&self, cluster: &str, report: Option<AgentReport>) {
-        let mut heartbeats = self.0.lock();
-        let beat = heartbeats.entry(cluster.to_owned()).or_default();
-        beat.send_modify(|beat| {
-            let before = beat.take().and_then(|beat| beat.report);
-            *beat = Some(Heartbeat {
-                at: Instant::now(),
-                report: report.or(before),
+    /// No reports yet; agents report once in a period.
+    pub fn new(period: Duration) -> Self {
+        Self {
+            clusters: Mutex::default(),
+            started: Instant::now(),
+            silence: period * MISSED,
+        }
+    }
+
+    /// Notes a report. `noted` is the identity of the agent that delivers, as noted before.
+    pub fn agent_reported(&self, cluster: &str, noted: Option<&str>, report: AgentReport) {
+        self.with(cluster, |agents| {
+            agents.send_modify(|agents| {
+                agents.report(noted, report, Instant::now(), self.silence);
             });
         });
     }
 
-    fn of(&self, cluster: &str) -> watch::Receiver<Option<Heartbeat>> {
-        let mut heartbeats = self.0.lock();
-        heartbeats
-            .entry(cluster.to_owned())
-            .or_default()
-            .subscribe()
+    /// Identity of the agent that delivers; empty while it is unknown.
+    pub fn agent(&self, cluster: &str) -> String {
+        self.with(cluster, |agents| agents.borrow().first.clone())
+    }
+
+    fn of(&self, cluster: &str) -> watch::Receiver<Agents> {
+        self.with(cluster, watch::Sender::subscribe)
+    }
+
+    fn with<T>(&self, cluster: &str, use_it: impl FnOnce(&watch::Sender<Agents>) -> T) -> T {
+        let mut clusters = self.clusters.lock();
+        if let Some(agents) = clusters.get(cluster) {
+            return use_it(agents);
+        }
+        let agents = watch::Sender::new(Agents::new(self.started));
+        use_it(clusters.entry(cluster.to_owned()).or_insert(agents))
     }
 }
 
@@ -66,41 +78,69 @@ pub(super) async fn run(
 ) {
     let mut heartbeats = shared.heartbeats.of(name);
     let started = Instant::now();
-    let silence = shared.heartbeat * MISSED;
+    let silence = shared.heartbeats.silence;
     loop {
-        let beat = heartbeats.borrow_and_update().clone();
-        let deadline = beat.as_ref().map_or(started, |beat| beat.at) + silence;
+        let agents = heartbeats.borrow_and_update().clone();
+        let instant = Instant::now();
+        let lost = agents.last.unwrap_or(started) + silence;
+        let second = agents.second(instant, silence);
         let now = health.borrow().clone();
-        if let Some(now) = connection_state(
+        if let Some(mut now) = connection_state(
             now,
-            beat.as_ref(),
-            (Instant::now(), shared.clock.now()),
+            &agents,
+            (instant, shared.clock.now()),
             silence,
             (started, was_known),
         ) {
+            let second = second.map(|(identity, _)| identity);
+            now.agent = Some(agent_health(&agents, second));
             let link = ClusterLink::pull(&now);
             shared.publish((name, id), now, (link, None), &health);
         }
-        let is_late = deadline <= Instant::now();
+        let ends = [Some(lost), second.map(|(_, end)| end)];
+        let next = ends
+            .into_iter()
+            .flatten()
+            .filter(|end| *end > instant)
+            .min();
         tokio::select! {
             // The sender exists as long as `shared`.
             _ = heartbeats.changed() => {}
-            () = sleep_until(deadline), if !is_late => {}
+            () = sleep_until(next.unwrap_or(instant)), if next.is_some() => {}
         }
     }
+}
+
+/// The reports that the status of the Cluster shows beside the state of the connection.
+fn agent_health(agents: &Agents, second: Option<&str>) -> AgentHealth {
+    let second = second.map(|identity| {
+        let text = format!(
+            "an agent in another cluster or namespace ({identity}) has the name of this cluster, and is refused; it \
+             delivers nothing. End it, or join its cluster under another name. If it is to replace the agent {}, end \
+             that one",
+            agents.first
+        );
+        excerpt(&text, MESSAGE)
+    });
+    let mut file = agents.file.clone();
+    if let Some(file) = &mut file {
+        file.message = excerpt(&file.message, MESSAGE);
+    }
+    AgentHealth { second, file }
 }
 
 /// The state of a cluster by the last report since the start; `None` while there is none.
 /// `was_known` is true if the agent reported before.
 fn connection_state(
     before: Health,
-    beat: Option<&Heartbeat>,
+    agents: &Agents,
     (now, time): (Instant, Timestamp),
     silence: Duration,
     (started, was_known): (Instant, bool),
 ) -> Option<Health> {
-    if now < beat.map_or(started, |beat| beat.at) + silence {
-        return beat.map(|beat| match &beat.report {
+    if now < agents.last.unwrap_or(started) + silence {
+        agents.last?;
+        return Some(match &agents.server {
             Some(Err(cause)) => {
                 let text = format!("its agent cannot reach its API server: {cause}");
                 before.disconnected(Reason::Unreachable, excerpt(&text, MESSAGE), time)
@@ -109,7 +149,7 @@ fn connection_state(
             None => before.answered(None, time),
         });
     }
-    let text = if was_known || beat.is_some() {
+    let text = if was_known || agents.last.is_some() {
         let seconds = silence.as_secs();
         format!(
             "its agent has not reported for {seconds} s; check that it runs and can reach this cluster"
@@ -130,15 +170,19 @@ mod tests {
         let started = Instant::now();
         let silence = Duration::from_secs(30);
         let at = |seconds| started + Duration::from_secs(seconds);
-        let shown = |beat: Option<(u64, Option<AgentReport>)>, now| {
-            let beat = beat.map(|(second, report)| Heartbeat {
-                at: at(second),
-                report,
-            });
+        let shown = |beat: Option<(u64, Option<Result<String, String>>)>, now| {
+            let mut agents = Agents::new(started);
+            if let Some((second, server)) = beat {
+                let report = AgentReport {
+                    server,
+                    ..AgentReport::default()
+                };
+                agents.report(None, report, at(second), silence);
+            }
             let time = Timestamp::UNIX_EPOCH;
             let first = Health::connecting(time);
             let now = (at(now), time);
-            match connection_state(first, beat.as_ref(), now, silence, (started, true)) {
+            match connection_state(first, &agents, now, silence, (started, true)) {
                 None => "nothing",
                 Some(health) => match health.state {
                     ConnectionState::Connecting => "connecting",
@@ -159,16 +203,16 @@ mod tests {
     }
 
     #[test]
-    fn a_heartbeat_without_a_report_keeps_the_last_report() {
-        let heartbeats = Heartbeats::default();
-        let beats = heartbeats.of("edge");
-        let report = || beats.borrow().clone().and_then(|beat| beat.report);
-        assert_eq!(report(), None);
-        heartbeats.agent_reported("edge", Some(Err("refused".to_owned())));
-        heartbeats.agent_reported("edge", None);
-        assert_eq!(report(), Some(Err("refused".to_owned())));
-        heartbeats.agent_reported("edge", Some(Ok("v1".to_owned())));
-        heartbeats.agent_reported("other", Some(Ok("v2".to_owned())));
-        assert_eq!(report(), Some(Ok("v1".to_owned())));
+    fn each_cluster_has_its_own_agents() {
+        let heartbeats = Heartbeats::new(Duration::from_mins(1));
+        let report = |identity: &str| AgentReport {
+            identity: identity.to_owned(),
+            ..AgentReport::default()
+        };
+        heartbeats.agent_reported("edge", None, report("a"));
+        heartbeats.agent_reported("other", None, report("b"));
+        assert_eq!(heartbeats.agent("edge"), "a");
+        assert_eq!(heartbeats.agent("other"), "b");
+        assert_eq!(heartbeats.agent("none"), "");
     }
 }

@@ -24,12 +24,13 @@ use kube::{
     Client, Config,
     client::{Body, ClientBuilder},
 };
-use parking_lot::RwLock;
-use tokio::sync::Notify;
+use parking_lot::{Mutex, RwLock};
+use tokio::{sync::Notify, time::Instant};
 use tower::{BoxError, Service, ServiceExt as _};
 
 use super::connection::{Answer, Connection, connection};
 use super::credentials::{Credentials, Identity};
+use super::paced::{Pace, Paced};
 use baton_kubernetes::client::{counted, instrument, tune};
 use baton_kubernetes::fence::Fence;
 use baton_kubernetes::request_metrics::RequestMetrics;
@@ -62,7 +63,9 @@ impl ReconnectingClient {
         let outcomes = Arc::new(UnexpectedOutcome::default());
         let recorded = Arc::clone(&outcomes);
         let cancel = Arc::new(Notify::new());
-        let requests = service(Arc::clone(&current), Arc::clone(&cancel), move |result| {
+        let pace = Arc::new(Mutex::new(Pace::new(Instant::now())));
+        let connection = (Arc::clone(&current), pace);
+        let requests = service(connection, Arc::clone(&cancel), move |result| {
             recorded.record(is_answer(result));
         });
         let client = instrument(ClientBuilder::new(requests, "default"), metrics, fence)?;
@@ -82,7 +85,8 @@ impl ReconnectingClient {
     /// within a tokio runtime.
     pub fn checks(&self) -> Client {
         // Checks are not ended by `end_requests`, because they detect if the cluster is lost.
-        let checks = service(Arc::clone(&self.current), Arc::default(), |_| {});
+        let pace = Arc::new(Mutex::new(Pace::new(Instant::now())));
+        let checks = service((Arc::clone(&self.current), pace), Arc::default(), |_| {});
         counted(ClientBuilder::new(checks, "default"), &self.metrics)
     }
 
@@ -121,7 +125,7 @@ type Outcome = Result<Answer, BoxError>;
 /// Passes each request to the connection that the cell contains at that time, and its outcome to
 /// `answered`; `end_requests` ends the requests under way.
 fn service(
-    cell: Arc<RwLock<Connection>>,
+    (cell, pace): (Arc<RwLock<Connection>>, Arc<Mutex<Pace>>),
     lost: Arc<Notify>,
     answered: impl Fn(&Outcome) + Clone + Send + 'static,
 ) -> impl Service<
@@ -134,12 +138,15 @@ fn service(
     tower::service_fn(move |request| {
         let (connection, answered) = (cell.read().clone(), answered.clone());
         let lost = Arc::clone(&lost).notified_owned();
-        let is_watch = is_watch(&request);
+        let watched = is_watch(&request).then(|| Arc::clone(&pace));
         async move {
             tokio::select! {
                 result = connection.oneshot(request) => {
                     answered(&result);
-                    result.map(|answer| if is_watch { answer } else { bounded(answer) })
+                    result.map(|answer| match watched {
+                        Some(pace) => answer.map(|body| Paced::new(body, pace).boxed_unsync()),
+                        None => bounded(answer),
+                    })
                 }
                 () = lost => Err(ConnectionLost.into()),
             }

@@ -144,7 +144,10 @@ impl Connector {
             Ok(version) => {
                 site.client.outcomes.expect(true);
                 let target = site.target.get_or_insert_with(|| {
-                    Target::new(site.client.client.clone(), self.shared.children.clone())
+                    Target::of_other_cluster(
+                        site.client.client.clone(),
+                        self.shared.children.clone(),
+                    )
                 });
                 let link = ClusterLink::Up(target.clone());
                 self.failures = 0;

@@ -4,12 +4,16 @@
 
 use baton_apis::{
     ClusterStatus,
-    conditions::{CONNECTED, Reason},
+    conditions::{CONNECTED, Reason, SECOND_AGENT, STATE_STORED},
 };
 use baton_engine::condition_list::find;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
+use super::{agents::FileReport, text::excerpt};
+
+/// Limit of the length of a version, in characters: a cluster may report any text.
+const MAX_VERSION: usize = 100;
 /// Age at which the time of the last contact in the status is updated, while nothing else changes.
 const CONTACT_AGE: SignedDuration = SignedDuration::from_mins(5);
 
@@ -51,6 +55,49 @@ pub(super) struct Health {
     version: Option<String>,
     /// Time since which the cluster was down before this process started.
     down_before: Option<Timestamp>,
+    /// The reports of the agent; `None` for a cluster without one, and before its first report.
+    pub agent: Option<AgentHealth>,
+}
+
+/// The reports of an agent beside the state of its connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct AgentHealth {
+    /// Message about another agent with the name of the cluster, while one reports.
+    pub second: Option<String>,
+    /// State of the agent's file. `None` if there is no report since the start of this process: the
+    /// recorded state stays.
+    pub file: Option<FileReport>,
+}
+
+impl AgentHealth {
+    /// The conditions, with a transition time in `now` unless they were recorded with this status.
+    fn conditions(&self, recorded: &[Condition], now: Timestamp) -> Vec<Condition> {
+        let condition = |type_: &str, is_true: bool, reason: Reason, message: &str| {
+            let status = if is_true { "True" } else { "False" };
+            let before = find(recorded, type_).filter(|before| before.status == status);
+            Condition {
+                type_: type_.to_owned(),
+                status: status.to_owned(),
+                reason: reason.to_string(),
+                message: message.to_owned(),
+                observed_generation: None,
+                last_transition_time: before
+                    .map_or(Time(now), |before| before.last_transition_time.clone()),
+            }
+        };
+        let second = self.second.as_deref();
+        let second = second.map(|text| condition(SECOND_AGENT, true, Reason::AgentRefused, text));
+        let file = self.file.as_ref();
+        let file = file.map(|it| condition(STATE_STORED, it.is_stored, it.reason, &it.message));
+        let kept = file
+            .is_none()
+            .then(|| find(recorded, STATE_STORED).cloned());
+        second
+            .into_iter()
+            .chain(file)
+            .chain(kept.flatten())
+            .collect()
+    }
 }
 
 impl Health {
@@ -72,18 +119,21 @@ impl Health {
             contact: None,
             version: None,
             down_before: None,
+            agent: None,
         }
     }
 
     /// The state after a response, which may contain the version.
     pub fn answered(self, version: Option<String>, now: Timestamp) -> Self {
         let was_up = self.state == ConnectionState::Up;
+        let version = version.map(|version| excerpt(&version, MAX_VERSION));
         Self {
             state: ConnectionState::Up,
             since: if was_up { self.since } else { now },
             contact: Some(now),
             version: version.or(self.version),
             down_before: None,
+            agent: self.agent,
         }
     }
 
@@ -134,12 +184,21 @@ impl Health {
                 // A time from a clock that was ahead does not stay forever.
                 || written.is_some_and(|written| written.0.duration_since(now) >= CONTACT_AGE)
         });
-        if before == Some(&condition) && version == recorded.server_version && !contact_is_old {
+        let own = [CONNECTED, SECOND_AGENT, STATE_STORED];
+        let others = recorded
+            .conditions
+            .iter()
+            .filter(|it| !own.contains(&&*it.type_));
+        let agent = self.agent.as_ref();
+        let agent = agent.map(|agent| agent.conditions(&recorded.conditions, now));
+        let agent = agent.into_iter().flatten();
+        let mut conditions: Vec<_> = others.cloned().chain([condition]).chain(agent).collect();
+        sort(&mut conditions);
+        let mut written = recorded.conditions.clone();
+        sort(&mut written);
+        if conditions == written && version == recorded.server_version && !contact_is_old {
             return None;
         }
-        let others = recorded.conditions.iter().filter(|c| c.type_ != CONNECTED);
-        let mut conditions: Vec<Condition> = others.cloned().chain([condition]).collect();
-        conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
         Some(ClusterStatus {
             in_service: recorded.in_service,
             conditions,
@@ -150,6 +209,10 @@ impl Health {
             server_version: version,
         })
     }
+}
+
+fn sort(conditions: &mut [Condition]) {
+    conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
 }
 
 fn connected(status: &ClusterStatus) -> Option<&Condition> {
@@ -250,6 +313,73 @@ mod tests {
             assert_eq!(written, expected, "step {number}");
             status = due.as_ref().map_or(status, stored);
         }
+    }
+
+    /// Conditions as `type=status/reason`.
+    #[test]
+    fn the_reports_of_an_agent_are_conditions() {
+        let file = |is_stored, reason| {
+            Some(FileReport {
+                is_stored,
+                reason,
+                message: "m".to_owned(),
+            })
+        };
+        let agent = |second: Option<&str>, file| {
+            let second = second.map(ToOwned::to_owned);
+            Some(AgentHealth { second, file })
+        };
+        let mut status = ClusterStatus::default();
+        let up = Health::first(&status, at(0)).answered(None, at(0));
+        let failed = "StateStored=False/StateNotWritten";
+        for (second, reported, expected) in [
+            (0, agent(None, None), ""),
+            (
+                1,
+                agent(None, file(true, Reason::StateWritten)),
+                "StateStored=True/StateWritten",
+            ),
+            (2, agent(None, file(false, Reason::StateNotWritten)), failed),
+            // A restarted manager knows no report yet.
+            (3, agent(None, None), failed),
+            (
+                4,
+                agent(Some("b"), None),
+                &format!("SecondAgent=True/AgentRefused {failed}"),
+            ),
+            (
+                5,
+                agent(None, file(true, Reason::StateWritten)),
+                "StateStored=True/StateWritten",
+            ),
+            // The manager connects now.
+            (6, None, ""),
+        ] {
+            let health = Health {
+                agent: reported,
+                ..up.clone()
+            };
+            if let Some(due) = health.status_update(&status, at(second)) {
+                status = stored(&due);
+            }
+            assert_eq!(
+                health.status_update(&status, at(second + 1)),
+                None,
+                "{second}"
+            );
+            let own = status.conditions.iter().filter(|it| it.type_ != CONNECTED);
+            let own = own.map(|it| format!("{}={}/{}", it.type_, it.status, it.reason));
+            assert_eq!(own.collect::<Vec<_>>().join(" "), expected, "{second}");
+        }
+    }
+
+    #[test]
+    fn a_version_is_one_short_line() {
+        let fresh = Health::first(&ClusterStatus::default(), at(0));
+        let up = fresh.answered(Some("v1\n".repeat(1_000)), at(1));
+        let written = up.status_update(&ClusterStatus::default(), at(1)).unwrap();
+        let version = written.server_version.unwrap();
+        assert!(version.starts_with("v1 v1 ") && version.len() <= MAX_VERSION + 3);
     }
 
     #[test]

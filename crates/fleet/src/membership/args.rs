@@ -29,6 +29,13 @@ pub enum ClusterCommand {
     Join(Box<JoinArgs>),
     /// List the clusters of the hub
     List(ListArgs),
+    /// Revoke the token of a cluster, and replace it by another one
+    ///
+    /// Deletes the service account whose token connects the hub and the cluster, and creates it again with a new token.
+    /// The old token is revoked first; an API server may cache it for ten seconds more. Then the Secret of the
+    /// Cluster gets the new token. With an agent, the account is on the hub; the command prints the manifest of
+    /// the agent with the new token, or applies it in the target with --apply. All settings of the cluster stay.
+    Rotate(Box<RotateArgs>),
     /// Remove a cluster from the hub
     ///
     /// Deletes the Cluster, its Secret, its SiteAssignment and the namespace of its agent in the hub; and in the target
@@ -205,6 +212,29 @@ pub enum ListFormat {
     Yaml,
     /// cluster.shipper.booking.com/NAME, one per line
     Name,
+}
+
+/// Flags of `baton cluster rotate`.
+#[derive(Clone, Debug, Args)]
+pub struct RotateArgs {
+    /// Name of the cluster
+    pub name: ClusterName,
+
+    /// With an agent: apply its manifest in the target, instead of printing it
+    #[arg(long)]
+    pub apply: bool,
+
+    /// Print what would be done, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// The hub.
+    #[command(flatten)]
+    pub hub: HubArgs,
+
+    /// The target.
+    #[command(flatten)]
+    pub target: TargetArgs,
 }
 
 /// Flags of `baton cluster remove`.

@@ -38,7 +38,7 @@ impl fmt::Display for ClusterAddress {
     }
 }
 
-/// The reason that clusters were not joined, listed or removed. The text contains the causes, so
+/// The reason that a command about clusters failed. The text contains the causes, so
 /// `source` returns none.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
@@ -131,6 +131,11 @@ pub(super) enum Error {
         made_at: String,
         flag: &'static str,
         cause: String,
+    },
+    #[error("{at} has none of {}; choose the cluster that was joined", missing.join(", "))]
+    NotJoined {
+        at: ClusterAddress,
+        missing: Vec<String>,
     },
     #[error("{at} has no cluster {name}")]
     NoSuchCluster { at: ClusterAddress, name: String },

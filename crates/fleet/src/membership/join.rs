@@ -1,4 +1,4 @@
-//! `baton cluster join`.
+//! `baton cluster join`, and `rotate`, which is a join with another token.
 
 mod account_token;
 mod plan;
@@ -10,14 +10,14 @@ use baton_terminal::output::say;
 use serde_json::{Value, json};
 
 use super::{
-    args::JoinArgs,
+    args::{AgentManifestArgs, JoinArgs, RotateArgs},
     error::{ClusterRole, Error},
     manifest::Change,
     manifests::{assignment, cluster, is_made_for},
     progress::Step,
-    request::{Request, Settings, requests},
+    request::{Goal, Request, Settings, requests},
     server::Server,
-    spec::connection_of,
+    spec::{ClusterFields, connection_of},
 };
 use crate::name::ClusterName;
 
@@ -45,13 +45,53 @@ pub(super) async fn run(args: JoinArgs) -> Result<(), Error> {
     Ok(())
 }
 
+/// Replaces the token of a joined cluster. Everything else stays as it was joined.
+///
+/// # Guarantees
+/// The old token is revoked before there is a new one, and after all checks.
+pub(super) async fn rotate(args: RotateArgs) -> Result<(), Error> {
+    let hub = Server::connect(ClusterRole::Hub, &args.hub.connection()).await?;
+    let Some(live) = hub.get(&cluster(&args.name, &json!({}))).await? else {
+        return Err(Error::NoSuchCluster {
+            at: hub.address(),
+            name: args.name.to_string(),
+        });
+    };
+    let connection = connection_of(&live);
+    if args.apply && connection == ClusterConnection::Push {
+        return Err(Error::Usage(format!(
+            "--apply is for an agent, and {} is a Push cluster",
+            args.name
+        )));
+    }
+    let settings = Settings {
+        namespace: args.hub.namespace.as_str().to_owned(),
+        agent: AgentManifestArgs::default(),
+        admitted: None,
+        rights: None,
+        apply: args.apply,
+        goal: Goal::NewToken,
+        dry_run: args.dry_run,
+        allow_same: args.target.allow_same,
+    };
+    let request = Request {
+        name: args.name,
+        target: args.target.connection,
+        fields: ClusterFields {
+            connection,
+            ..ClusterFields::default()
+        },
+    };
+    join(&hub, request, &settings).await
+}
+
 async fn join(hub: &Server, request: Request, settings: &Settings) -> Result<(), Error> {
     request.name.class()?;
     let plan = match request.fields.connection {
         ClusterConnection::Push => push::plan(hub, request, settings).await?,
         ClusterConnection::Pull => pull::plan(hub, request, settings).await?,
     };
-    plan.run(settings.dry_run).await
+    plan.run(settings.goal, settings.dry_run).await
 }
 
 /// The step for the SiteAssignment; `None` if no namespaces were given.

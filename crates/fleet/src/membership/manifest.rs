@@ -128,6 +128,8 @@ pub(super) enum Change {
     Update,
     /// The object is to be deleted.
     Delete,
+    /// The object is to be deleted, and created again with another UID.
+    Replace,
     /// The object is as desired.
     Keep,
     /// The object has other rules, which another user has chosen: narrowed rights are not widened
@@ -141,7 +143,7 @@ pub(super) enum Change {
 impl Change {
     /// True if a request has to be sent.
     pub fn is_write(&self) -> bool {
-        matches!(self, Self::Create | Self::Update | Self::Delete)
+        !self.verbs().is_empty()
     }
 
     /// The verbs that the request needs. For a create, server-side apply checks both.
@@ -150,6 +152,7 @@ impl Change {
             Self::Create => &["create", "patch"],
             Self::Update => &["patch"],
             Self::Delete => &["delete"],
+            Self::Replace => &["delete", "create", "patch"],
             Self::Keep | Self::Leave { .. } => &[],
         }
     }

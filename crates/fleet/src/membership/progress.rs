@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     error::{ClusterRole, Error},
-    manifest::{Change, Manifest, text},
+    manifest::{Change, Manifest, text, uid},
     rights::Right,
     server::Server,
 };
@@ -61,6 +61,7 @@ impl Step {
             Change::Create => format!("Would create {title}"),
             Change::Update => format!("Would update {title}"),
             Change::Delete => format!("Would delete {title}"),
+            Change::Replace => format!("Would replace {title}"),
             Change::Keep => format!("Would leave {title} as it is"),
             Change::Leave { manager } => {
                 format!("Would leave {title} as it is: its rules belong to {manager}")
@@ -114,6 +115,15 @@ impl Progress {
             }
             Change::Create => self.write("Creating", server, step).await,
             Change::Update => self.write("Updating", server, step).await,
+            Change::Replace => {
+                server.delete(&step.manifest, &live()).await?;
+                let applied = self.write("Replacing", server, step).await?;
+                if step.live.as_ref().map(uid) == Some(uid(&applied)) {
+                    let (side, object) = (server.side(), title);
+                    return Err(Error::Terminating { side, object });
+                }
+                Ok(applied)
+            }
             Change::Delete => {
                 let live = live();
                 let delete = server.delete(&step.manifest, &live);
@@ -176,6 +186,7 @@ mod tests {
             (Change::Create, "Would create cluster role a"),
             (Change::Update, "Would update cluster role a"),
             (Change::Delete, "Would delete cluster role a"),
+            (Change::Replace, "Would replace cluster role a"),
             (Change::Keep, "Would leave cluster role a as it is"),
             (
                 Change::Leave { manager },

@@ -31,8 +31,18 @@ pub(super) struct Settings {
     /// The rights in the target, if they were given.
     pub rights: Option<RightsMode>,
     pub apply: bool,
+    pub goal: Goal,
     pub dry_run: bool,
     pub allow_same: bool,
+}
+
+/// The purpose of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Goal {
+    /// The cluster is joined.
+    Member,
+    /// The token of the account is revoked, and the cluster has another one.
+    NewToken,
 }
 
 /// The namespaces of the hub that may deliver into a cluster.
@@ -125,6 +135,7 @@ pub(super) fn requests(args: JoinArgs) -> Result<(Vec<Request>, Settings), Error
         admitted: Admitted::of(&admission),
         rights,
         apply,
+        goal: Goal::Member,
         dry_run,
         allow_same: target.allow_same,
     };

@@ -31,6 +31,8 @@ pub(super) struct Table {
     /// True if a list was ever complete; until then listed objects are no changes.
     listed: bool,
     names: Names,
+    /// True if an object did not fit into the budget since the last list began.
+    over_budget: bool,
     /// Objects with writes under way; a handful at most.
     pending: Vec<Pending>,
     /// The last states of objects that had ended, the newest first.
@@ -155,7 +157,22 @@ impl Table {
         self.listed = true;
     }
 
+    pub(super) fn is_over_budget(&self) -> bool {
+        self.over_budget
+    }
+
+    /// Converts an object for the store.
+    fn pack(&mut self, parts: &ObjectParts<'_>, store: &Store) -> Option<Arc<Stored>> {
+        let packed = parts.pack(&store.gvk, &mut self.names, &store.budget);
+        let is_whole = packed
+            .as_ref()
+            .is_some_and(|it| it.body.is_some() == parts.is_owned);
+        self.over_budget |= !is_whole;
+        packed.map(Arc::new)
+    }
+
     pub(super) fn list_started(&mut self) {
+        self.over_budget = false;
         self.list += 1;
     }
 
@@ -183,7 +200,6 @@ impl Table {
         }
         let entry = entry_or_new(&mut self.objects, parts.id());
         let before = entry.current().cloned();
-        entry.list = self.list;
         let version = parts.resource_version;
         let is_same = |state: &&Arc<Stored>| {
             version != 0 && state.resource_version == version && *state.uid == *parts.uid
@@ -191,9 +207,11 @@ impl Table {
         let mut states = entry.observed.iter().chain(&entry.written);
         // The echo of a write, or an object that is listed again, is not converted again.
         let same = states.find(is_same).cloned();
-        let gvk = &changes.store.gvk;
         let same = same.filter(|state| state.body.is_some() == parts.is_owned);
-        entry.observed = Some(same.unwrap_or_else(|| Arc::new(parts.pack(gvk, &mut self.names))));
+        let observed = same.or_else(|| self.pack(parts, changes.store));
+        let entry = entry_or_new(&mut self.objects, parts.id());
+        entry.list = self.list;
+        entry.observed = observed;
         self.compare(parts.id(), before.as_ref(), changes);
     }
 
@@ -213,9 +231,11 @@ impl Table {
         }
         let entry = entry_or_new(&mut self.objects, id);
         let before = entry.current().cloned();
-        if before.as_ref().is_none_or(is_older) {
-            let state = parts.pack(&changes.store.gvk, &mut self.names);
-            if let Some(old) = entry.written.replace(Arc::new(state)) {
+        if before.as_ref().is_none_or(is_older)
+            && let Some(state) = self.pack(parts, changes.store)
+        {
+            let entry = entry_or_new(&mut self.objects, id);
+            if let Some(old) = entry.written.replace(state) {
                 let old = (old.resource_version, namespace.into(), name.into());
                 self.unconfirmed.remove(&old);
             }

@@ -24,11 +24,51 @@ fn is_owner() -> IsOwner {
     Arc::new(|uid| uid.starts_with("owner-"))
 }
 
+fn unlimited() -> Arc<Budget> {
+    Budget::new(usize::MAX)
+}
+
+/// A cluster sends objects with an owner of ours without an end. They take no more than the budget,
+/// and all of it is returned when they are gone.
+#[test]
+fn objects_beyond_the_budget_are_stored_without_text_or_not_at_all() {
+    let budget = Budget::new(100_000);
+    let gvk = Arc::new(Gvk::new("v1", "ConfigMap"));
+    let store = Store::new(gvk, (is_owner(), Arc::clone(&budget)), |_| {});
+    store.on_event(&Event::ListStarted);
+    for number in 0..2_000_u64 {
+        let text = json!({
+            "metadata": {
+                "name": format!("a{number}"), "namespace": "n", "uid": format!("u{number}"),
+                "resourceVersion": (number + 1).to_string(), "labels": {LABEL_CACHE: "True"},
+                "ownerReferences": [{"apiVersion": "v1", "kind": "K", "name": "o", "uid": "owner-1"}],
+            },
+            "data": {"k": "x".repeat(3_000)},
+        });
+        let object = RawValue::from_string(text.to_string()).unwrap();
+        store.on_event(&Event::Listed(&object));
+    }
+    assert!(store.is_over_budget());
+    assert!(store.len() < 60, "{}", store.len());
+    let text = |number: u64| {
+        store
+            .get("n", &format!("a{number}"))
+            .map(|it| it.body.is_some())
+    };
+    assert_eq!((text(0), text(1_999)), (Some(true), None));
+    assert!((0..2_000).any(|number| text(number) == Some(false)));
+    assert!(budget.charge(1_000).is_none());
+    store.on_event(&Event::Unserved);
+    assert!(budget.charge(100_000).is_some());
+    store.on_event(&Event::ListStarted);
+    assert!(!store.is_over_budget());
+}
+
 fn store() -> (Arc<Store>, Reports) {
     let reports = Reports::default();
     let sink = Arc::clone(&reports);
     let gvk = Arc::new(Gvk::new("v1", "ConfigMap"));
-    let store = Store::new(gvk, is_owner(), move |change| {
+    let store = Store::new(gvk, (is_owner(), unlimited()), move |change| {
         sink.lock().push(change);
     });
     (Arc::new(store), reports)
@@ -291,9 +331,13 @@ fn changes_in_the_first_list_are_reported_on_request() {
     let (silent, _) = store();
     let reports = Reports::default();
     let sink = Arc::clone(&reports);
-    let store = Store::new(Arc::clone(&silent.gvk), is_owner(), move |change| {
-        sink.lock().push(change);
-    });
+    let store = Store::new(
+        Arc::clone(&silent.gvk),
+        (is_owner(), unlimited()),
+        move |change| {
+            sink.lock().push(change);
+        },
+    );
     let store = store.reporting_first_list();
     store.on_event(&Event::ListStarted);
     store.on_event(&Event::Listed(&object("a", "1", 2, true)));
@@ -370,6 +414,7 @@ fn a_change_reports_the_controller_after_it() {
             uid: "1".into(),
             resource_version: 1,
             owners: owners.collect(),
+            charge: None,
             settled: None,
         })
     };
@@ -446,7 +491,7 @@ fn job(name: &str, uid: &str, version: u64, condition: &str) -> Box<RawValue> {
 fn jobs() -> Store {
     Store::new(
         Arc::new(Gvk::new("batch/v1", "Job")),
-        is_owner(),
+        (is_owner(), unlimited()),
         move |_| {},
     )
 }

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use baton_engine::redact::parse_error;
 use http::StatusCode;
 use kube::core::Status;
 
-use crate::wire::{self, WireError};
+use crate::{
+    error::unreadable,
+    wire::{self, WireError},
+};
 
 /// The next step after listing or watching has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,8 +66,16 @@ impl WatchError {
             Recovery::Relist,
             format!(
                 "the server sent an unreadable {what}: {}",
-                parse_error(error)
+                unreadable(error)
             ),
+        )
+    }
+
+    /// A list has too many objects or pages.
+    pub(super) fn endless(most: usize) -> Self {
+        Self::new(
+            Recovery::Relist,
+            format!("the server sends a list without an end, or of more than {most} objects"),
         )
     }
 

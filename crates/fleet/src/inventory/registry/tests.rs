@@ -14,6 +14,7 @@ use tokio::{
 
 use super::*;
 use crate::inventory::Contact;
+use crate::inventory::agents::AgentReport;
 use baton_kubernetes::client::instrumented_client;
 use baton_kubernetes::collection::Extent;
 use baton_kubernetes::fence::Fence;
@@ -52,7 +53,7 @@ fn registry() -> (Registry, Arc<Mutex<Vec<String>>>) {
         changed: Box::new(move |name| names.lock().push(name.to_owned())),
         heartbeat: Duration::from_mins(1),
         is_strict: false,
-        heartbeats: crate::inventory::Heartbeats::default(),
+        heartbeats: crate::inventory::Heartbeats::new(Duration::from_mins(1)),
         links: RwLock::default(),
         created: clock.now(),
         clock,
@@ -164,13 +165,21 @@ async fn a_missing_cluster_is_unknown_only_after_the_list_is_complete() {
     assert_eq!(ask(&registry, "a"), "Unknown");
 }
 
+/// The agent of the cluster `a` reports.
+fn reported(registry: &Registry) {
+    let report = AgentReport {
+        server: Some(Ok("v1.36.3".to_owned())),
+        ..AgentReport::default()
+    };
+    registry.shared.heartbeats.agent_reported("a", None, report);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_agent_is_lost_since_the_end_of_its_third_period() {
     let (mut registry, _) = registry();
     registry.cluster_event(&Event::Upsert(&cluster("a", "1", &pull())));
     sleep(Duration::from_secs(100)).await;
-    let version = Some(Ok("v1.36.3".to_owned()));
-    registry.shared.heartbeats.agent_reported("a", version);
+    reported(&registry);
     sleep(Duration::from_secs(1_000)).await;
     let link = registry.shared.link("a");
     let ClusterLink::Pull(Contact::Lost { since, .. }) = link else {
@@ -195,8 +204,7 @@ async fn a_cluster_is_online_since_its_last_loss_of_contact() {
     // pause of three minutes loses it.
     for (pause, expected) in [(0, 30), (100, 30), (100, 30), (1_000, 1_230)] {
         sleep(Duration::from_secs(pause)).await;
-        let version = Some(Ok("v1.36.3".to_owned()));
-        registry.shared.heartbeats.agent_reported("a", version);
+        reported(&registry);
         sleep(Duration::from_millis(1)).await;
         assert_eq!(since(&registry), Some(expected));
     }

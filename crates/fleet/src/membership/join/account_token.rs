@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::membership::{
     error::Error,
-    manifest::{Manifest, secret_value, uid},
+    manifest::{Change, Manifest, secret_value, uid},
     manifests::Credentials,
     progress::Step,
     server::Server,
@@ -26,10 +26,9 @@ impl AccountToken {
     /// account creates the token.
     pub async fn find(server: &Server, account: &[Step], address: Address) -> Result<Self, Error> {
         let step = account.last().expect("an account ends with its token");
-        let token = step
-            .live
-            .as_ref()
-            .filter(|live| secret_value(live, "token").is_some());
+        let live = step.live.as_ref();
+        let token = live
+            .filter(|live| step.change != Change::Replace && secret_value(live, "token").is_some());
         if token.is_some_and(|token| is_stale(token, live_account(account))) {
             return Err(Error::Terminating {
                 side: server.side(),
@@ -78,6 +77,32 @@ impl AccountToken {
         self.credentials = Some(credentials.clone());
         Ok(credentials)
     }
+}
+
+/// Makes the steps of an account revoke its token, and create another one. The text of a token
+/// depends on nothing but the UID of the account and the name of the Secret, so the account is
+/// replaced as well, and first: from then on no token of it is valid.
+///
+/// An error if the cluster was not joined.
+pub(super) fn replace_token(server: &Server, account: &mut [Step]) -> Result<(), Error> {
+    // The namespace may have other users.
+    let mut own = account
+        .iter()
+        .filter(|it| it.manifest.kind() != "Namespace");
+    if own.all(|step| step.live.is_none()) {
+        let titles = account.iter().map(|step| step.manifest.title());
+        return Err(Error::NotJoined {
+            at: server.address(),
+            missing: titles.skip(1).collect(),
+        });
+    }
+    let has_token = |step: &&mut Step| matches!(step.manifest.kind(), "ServiceAccount" | "Secret");
+    for step in account.iter_mut().filter(has_token) {
+        if step.live.is_some() {
+            step.change = Change::Replace;
+        }
+    }
+    Ok(())
 }
 
 /// The live service account of these steps.

@@ -14,6 +14,7 @@ use crate::{
             target_rights::TargetRights,
         },
         progress::{Progress, Step},
+        request::Goal,
         rights::Right,
         server::Server,
     },
@@ -97,7 +98,7 @@ impl TokenRecipient {
 impl Plan<'_> {
     /// Carries out the plan, or prints the steps of a dry run. Missing rights are reported before
     /// the first write.
-    pub async fn run(mut self, dry_run: bool) -> Result<(), Error> {
+    pub async fn run(mut self, goal: Goal, dry_run: bool) -> Result<(), Error> {
         for side in [ClusterRole::Target, ClusterRole::Hub] {
             if let Some(server) = self.server(side) {
                 server.require_rights(self.rights(side)).await?;
@@ -107,14 +108,18 @@ impl Plan<'_> {
             TokenRecipient::Secret(_) => "which the hub connects to",
             TokenRecipient::Agent(_) => "whose agent connects to the hub",
         };
-        say(&format!("Joining cluster {}, {connection}:", self.name));
+        let doing = match goal {
+            Goal::Member => "Joining",
+            Goal::NewToken => "Replacing the token of",
+        };
+        say(&format!("{doing} cluster {}, {connection}:", self.name));
         if dry_run {
             self.forecast();
             return Ok(());
         }
         let mut progress = Progress::over(self.steps().map(|(_, step)| step));
         match self.carry_out(&mut progress).await {
-            Ok(()) => self.finish(&progress),
+            Ok(()) => self.finish(goal, &progress),
             Err(error) => return Err(progress.halfway(error)),
         }
         Ok(())
@@ -208,7 +213,7 @@ impl Plan<'_> {
         Ok(())
     }
 
-    fn finish(&self, progress: &Progress) {
+    fn finish(&self, goal: Goal, progress: &Progress) {
         let name = &self.name;
         if !progress.has_changed_something() {
             say(&format!(
@@ -216,7 +221,10 @@ impl Plan<'_> {
             ));
             return;
         }
-        say(&format!("Finished joining cluster {name}"));
+        say(&match goal {
+            Goal::Member => format!("Finished joining cluster {name}"),
+            Goal::NewToken => format!("Finished replacing the token of cluster {name}"),
+        });
         if let Some(note) = self.rights.note(self.access.deliverer()) {
             say(&note);
         }

@@ -3,7 +3,7 @@
 use baton_apis::ClusterConnection;
 
 use super::{
-    account_token::AccountToken,
+    account_token::{AccountToken, replace_token},
     plan::{Plan, TokenRecipient},
     plan_assignment, read_cluster,
 };
@@ -15,7 +15,7 @@ use crate::membership::{
         target_rights::{TargetRights, mode_of},
     },
     progress::Step,
-    request::{Request, Settings},
+    request::{Goal, Request, Settings},
     server::Server,
     spec::spec,
     target::{differs, is_free},
@@ -52,7 +52,10 @@ pub(super) async fn plan<'a>(
     let rights = TargetRights::new(settings.rights, before, settings.admitted.as_ref());
     let options = AgentOptions::new(&settings.agent, rights.clone(), live.as_ref());
     let assignment = plan_assignment(hub, &name, settings).await?;
-    let account = Step::plan(hub, account).await?;
+    let mut account = Step::plan(hub, account).await?;
+    if settings.goal == Goal::NewToken {
+        replace_token(hub, &mut account)?;
+    }
     let given_server = options.hub_server.clone();
     let server_address = Address {
         is_given: given_server.is_some(),

@@ -3,7 +3,7 @@
 use baton_apis::ClusterConnection;
 
 use super::{
-    account_token::AccountToken,
+    account_token::{AccountToken, replace_token},
     plan::{Plan, TokenRecipient},
     plan_assignment, read_cluster,
 };
@@ -12,7 +12,7 @@ use crate::membership::{
     manifest::uid,
     manifests::{HUB, cluster, hub_account, identity, target_rights::TargetRights},
     progress::Step,
-    request::{Request, Settings},
+    request::{Goal, Request, Settings},
     server::Server,
     spec::{address, spec},
     target::{differs, is_free},
@@ -41,6 +41,9 @@ pub(super) async fn plan<'a>(
     let mut account = Step::plan(&target, hub_account(&name, &rights)).await?;
     for step in &mut account {
         rights.allow_replacement(step);
+    }
+    if settings.goal == Goal::NewToken {
+        replace_token(&target, &mut account)?;
     }
     let spec = spec(&given, live.as_ref(), target.url());
     let server_address = Address {

@@ -1,0 +1,131 @@
+//! A stolen token of an agent, which may write the status of the objects in the agent's namespace.
+
+use baton_integration::prelude::*;
+use baton_integration::sites::TemporaryKubeconfig;
+
+use crate::agent::{Pulled, settings};
+
+/// Connects to the hub with the rights of an agent.
+async fn thief(pulled: &Pulled) -> (Cluster, TemporaryKubeconfig) {
+    let token = pulled.joined.admit_agent().await.token().await;
+    let hub = pulled.joined.hub_endpoint();
+    let kubeconfig = TemporaryKubeconfig::new(&hub.kubeconfig(&token.text));
+    (Cluster::connect(kubeconfig.path()).await, kubeconfig)
+}
+
+fn forged_condition(type_: &str, generation: i64, message: &str) -> Value {
+    json!({
+        "type": type_, "status": "True", "reason": "Forged", "message": message,
+        "observedGeneration": generation, "lastTransitionTime": "2399-01-01T00:00:00Z",
+    })
+}
+
+/// A status of nearly the size that the server stores, with a hash that refuses the manifests.
+fn forged(generation: i64) -> Value {
+    let long = "x".repeat(8_000);
+    let mapped = (0..60).map(|i| forged_condition(&format!("example.com/{i}"), generation, &long));
+    let own = [
+        ("Available", "forged"),
+        ("Succeeded", "forged"),
+        ("baton.run/Started", "forged"),
+    ];
+    let own = own.map(|(type_, message)| forged_condition(type_, generation, message));
+    let objects = (0..5_000).map(|i| {
+        json!({
+            "kind": "Secret", "group": "", "version": "", "name": format!("object-{i}"), "namespace": "kube-system",
+        })
+    });
+    json!({
+        "conditions": mapped.chain(own).collect::<Vec<_>>(),
+        "controllerOf": objects.collect::<Vec<_>>(),
+        "contentHash": "forged",
+    })
+}
+
+/// The status of the phase and of its revision keep their sizes and can be written, and the agent
+/// continues afterwards.
+#[tokio::test]
+async fn a_forged_report_changes_no_more_than_the_state_of_its_phase() {
+    let mut pulled = Pulled::new(Scope::Namespaced).await;
+    pulled.deliver([settings()]).await;
+    let (thief, _kubeconfig) = thief(&pulled).await;
+    let phase = pulled.ns.phase_ref("v1", "a");
+    let hub = pulled.ns.cluster();
+    let before = hub.get(&phase).await.unwrap();
+    let mirror = pulled.joined.mirrored().await.remove(0);
+    pulled.agent.kill();
+
+    let generation = before["metadata"]["generation"].as_i64().unwrap();
+    let status = json!({ "status": forged(generation) });
+    thief.merge_status(&mirror, &status).await.unwrap();
+    let available = |live: &Value| {
+        let conditions = live["status"]["conditions"].as_array().unwrap();
+        let mut conditions = conditions.iter();
+        conditions
+            .find(|it| it["type"] == "Available")
+            .unwrap()
+            .clone()
+    };
+    let is_taken = async || {
+        let live = hub.get(&phase).await.unwrap();
+        available(&live)["message"] == "forged"
+    };
+    pulled
+        .ns
+        .eventually("the report to be taken over", is_taken)
+        .await;
+    let after = hub.get(&phase).await.unwrap();
+    let types = |live: &Value| {
+        let conditions = live["status"]["conditions"].as_array().unwrap();
+        let types = conditions
+            .iter()
+            .map(|it| it["type"].as_str().unwrap().to_owned());
+        types.collect::<Vec<_>>()
+    };
+    let mut types = types(&after);
+    types.sort();
+    assert_eq!(types, ["Available", "baton.run/Started"]);
+    assert_eq!(
+        after["status"]["contentHash"],
+        before["status"]["contentHash"]
+    );
+    assert_eq!(after["status"].get("controllerOf"), None);
+    let time = available(&after)["lastTransitionTime"].clone();
+    assert!(!time.as_str().unwrap().starts_with("2399"), "{time}");
+
+    pulled.agent.start();
+    let wanted = [Is("Available", "True"), Controls(&["ConfigMap cm"])];
+    pulled.ns.reaches("v1", &wanted).await;
+    pulled.is_repaired(&settings()).await;
+    pulled.ns.set_lifecycle("v1", "Paused").await;
+    pulled.ns.reaches("v1", &[Is("Paused", "True")]).await;
+}
+
+/// A heartbeat cannot make the status of the Cluster large.
+#[tokio::test]
+async fn a_forged_heartbeat_is_cut() {
+    let mut pulled = Pulled::new(Scope::Namespaced).await;
+    pulled.joined.becomes("Connected", "True").await;
+    let (thief, _kubeconfig) = thief(&pulled).await;
+    pulled.agent.kill();
+    let heartbeat = object("package-operator.run/v1alpha1", "ObjectSetPhase", "agent");
+    let heartbeat = heartbeat.within(&pulled.joined.mirrors()).manifest;
+    let beat = async |status: &str, number: usize| {
+        let mut connected = forged_condition("Connected", 0, &format!("v{number}").repeat(9_000));
+        connected["status"] = status.into();
+        let status = json!({ "status": { "conditions": [connected] } });
+        thief.merge_status(&heartbeat, &status).await.unwrap();
+    };
+    let cluster = async || pulled.joined.read().await.unwrap();
+    let is_cut = async || {
+        beat("True", 7).await;
+        let version = cluster().await["status"]["serverVersion"].clone();
+        version
+            .as_str()
+            .is_some_and(|version| version.starts_with("v7v7") && version.len() < 200)
+    };
+    pulled.ns.eventually("the version to be cut", is_cut).await;
+    beat("False", 8).await;
+    let lost = pulled.joined.becomes("Connected", "False").await;
+    assert!(lost["message"].as_str().unwrap().len() < 1_100, "{lost}");
+}
