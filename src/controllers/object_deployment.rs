@@ -82,6 +82,9 @@ impl Controller for ObjectDeployments {
         queue.wake_on(on.revisions.changes(), self, |this, change| {
             triggers::on_revision(&this.observed, change)
         });
+        queue.wake_on(&on.revisions.extents, self, |this, kind| {
+            triggers::on_revisions_listed(&this.observed, *kind)
+        });
     }
 
     async fn reconcile(&self, key: &DeploymentKey, _failures: u32) -> Result<Reconciled, Error> {

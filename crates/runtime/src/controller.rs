@@ -8,6 +8,7 @@ use tokio::{sync::watch, task::JoinSet};
 use tracing::{Instrument as _, Span, debug, error, warn};
 
 use crate::{
+    executor_turns::ExecutorTurns,
     metrics::{ControllerMetrics, Metrics},
     outcomes::ReconcileOutcome,
     queue::{Lane, Queue},
@@ -74,6 +75,7 @@ type Start = Box<dyn FnOnce(&mut JoinSet<()>, &watch::Sender<bool>) + Send>;
 /// The controllers of a process.
 pub struct Controllers {
     metrics: Metrics,
+    turns: ExecutorTurns,
     starts: Vec<Start>,
 }
 
@@ -83,6 +85,7 @@ impl Controllers {
     pub fn new(metrics: &Metrics) -> Self {
         Self {
             metrics: metrics.clone(),
+            turns: ExecutorTurns::default(),
             starts: Vec::new(),
         }
     }
@@ -105,9 +108,14 @@ impl Controllers {
             cluster: lanes.upgrade().and_then(|lanes| lanes.cluster(key)),
         });
         controller.watches(&queue);
-        let metrics = self.metrics.controller(C::NAME);
+        let (metrics, turns) = (self.metrics.controller(C::NAME), self.turns.clone());
         self.starts.push(Box::new(move |tasks, closing| {
-            tasks.spawn(work(controller, queue, metrics, closing.subscribe()));
+            tasks.spawn(work(
+                controller,
+                queue,
+                (metrics, turns),
+                closing.subscribe(),
+            ));
         }));
         self
     }
@@ -130,7 +138,7 @@ impl Controllers {
 async fn work<C: Controller>(
     controller: Arc<C>,
     queue: Arc<Queue<C::Key>>,
-    metrics: ControllerMetrics,
+    (metrics, turns): (ControllerMetrics, ExecutorTurns),
     mut closing: watch::Receiver<bool>,
 ) {
     let mut passes = JoinSet::new();
@@ -143,8 +151,10 @@ async fn work<C: Controller>(
                 metrics.waited(waited);
                 let pass = Pass { key, queue: Arc::clone(&queue) };
                 let (controller, metrics) = (Arc::clone(&controller), metrics.clone());
+                let turns = turns.clone();
                 passes.spawn(async move {
-                    reconcile(&*controller, &pass.queue, &metrics, &pass.key).await;
+                    let reconciled = reconcile(&*controller, &pass.queue, &metrics, &pass.key);
+                    turns.run(&pass.key.namespace(), reconciled).await;
                 });
             }
         }

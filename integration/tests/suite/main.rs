@@ -114,3 +114,4 @@ mod teardown_orphans;
 mod tenants;
 mod unions;
 mod unlisted;
+mod unobserved;
