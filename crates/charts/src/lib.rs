@@ -16,7 +16,6 @@ mod http;
 mod index;
 mod isolation;
 mod manifests;
-mod memory;
 mod metrics;
 mod oci;
 mod rendering;
@@ -34,7 +33,7 @@ use std::{
 };
 
 use baton_apis::Chart;
-use baton_kubernetes::permits::Permits;
+use baton_kubernetes::{memory::Memory, permits::Permits};
 use baton_releases::resolution::{self, Cause, ResolutionError};
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
@@ -48,7 +47,6 @@ use address::{Address, file_name};
 use disk::Disk;
 use http::Http;
 use index::Index;
-use memory::Memory;
 use repository::Repository;
 
 /// Time for which an unused index stays in memory. It is also on disk.

@@ -8,6 +8,7 @@ use std::{
     time::Instant,
 };
 
+use baton_kubernetes::memory::Memory;
 use parking_lot::Mutex;
 use tokio::{
     sync::{Mutex as AsyncMutex, watch},
@@ -22,7 +23,6 @@ use crate::{
     download::temporary,
     http::{self, Authorization, Http},
     index::{Entry, Index},
-    memory::Memory,
     oci::{self, Reference, Session},
 };
 

@@ -9,6 +9,7 @@ use tracing::{Instrument as _, Span, debug, error, warn};
 
 use crate::{
     executor_turns::ExecutorTurns,
+    memory::PassMemory,
     metrics::{ControllerMetrics, Metrics},
     outcomes::ReconcileOutcome,
     queue::{Lane, Queue},
@@ -56,6 +57,12 @@ pub trait Controller: Send + Sync + 'static {
         None
     }
 
+    /// Limit in bytes of the memory that the values take which a reconcile parses; 0 (the default) if
+    /// there are only a few.
+    fn memory(&self, _key: &Self::Key) -> usize {
+        0
+    }
+
     /// Brings one object closer to its desired state. `failures` is the number of its failed
     /// reconciles in a row.
     ///
@@ -72,10 +79,17 @@ pub trait Controller: Send + Sync + 'static {
 /// Starts the work of a controller.
 type Start = Box<dyn FnOnce(&mut JoinSet<()>, &watch::Sender<bool>) + Send>;
 
+/// The resources that the passes of all controllers share.
+#[derive(Clone)]
+struct Shares {
+    memory: PassMemory,
+    turns: ExecutorTurns,
+}
+
 /// The controllers of a process.
 pub struct Controllers {
     metrics: Metrics,
-    turns: ExecutorTurns,
+    shares: Shares,
     starts: Vec<Start>,
 }
 
@@ -85,7 +99,10 @@ impl Controllers {
     pub fn new(metrics: &Metrics) -> Self {
         Self {
             metrics: metrics.clone(),
-            turns: ExecutorTurns::default(),
+            shares: Shares {
+                memory: PassMemory::new(),
+                turns: ExecutorTurns::default(),
+            },
             starts: Vec::new(),
         }
     }
@@ -108,14 +125,10 @@ impl Controllers {
             cluster: lanes.upgrade().and_then(|lanes| lanes.cluster(key)),
         });
         controller.watches(&queue);
-        let (metrics, turns) = (self.metrics.controller(C::NAME), self.turns.clone());
+        let (metrics, shares) = (self.metrics.controller(C::NAME), self.shares.clone());
         self.starts.push(Box::new(move |tasks, closing| {
-            tasks.spawn(work(
-                controller,
-                queue,
-                (metrics, turns),
-                closing.subscribe(),
-            ));
+            let closing = closing.subscribe();
+            tasks.spawn(work(controller, queue, (metrics, shares), closing));
         }));
         self
     }
@@ -138,7 +151,7 @@ impl Controllers {
 async fn work<C: Controller>(
     controller: Arc<C>,
     queue: Arc<Queue<C::Key>>,
-    (metrics, turns): (ControllerMetrics, ExecutorTurns),
+    (metrics, shares): (ControllerMetrics, Shares),
     mut closing: watch::Receiver<bool>,
 ) {
     let mut passes = JoinSet::new();
@@ -151,10 +164,13 @@ async fn work<C: Controller>(
                 metrics.waited(waited);
                 let pass = Pass { key, queue: Arc::clone(&queue) };
                 let (controller, metrics) = (Arc::clone(&controller), metrics.clone());
-                let turns = turns.clone();
+                let Shares { memory, turns } = shares.clone();
                 passes.spawn(async move {
+                    let namespace = pass.key.namespace();
+                    let bytes = controller.memory(&pass.key);
+                    let _share = memory.take(&namespace, bytes).await;
                     let reconciled = reconcile(&*controller, &pass.queue, &metrics, &pass.key);
-                    turns.run(&pass.key.namespace(), reconciled).await;
+                    turns.run(&namespace, reconciled).await;
                 });
             }
         }
