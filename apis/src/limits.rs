@@ -38,6 +38,12 @@ pub const CAPABILITIES: usize = 1000;
 pub const CLUSTERS: usize = 1000;
 /// Steps of a strategy.
 pub const STEPS: usize = 1000;
+/// Expressions of a selector of sites or namespaces.
+pub const SELECTOR_EXPRESSIONS: usize = 64;
+/// Values of such an expression.
+pub const SELECTOR_VALUES: usize = 1000;
+/// Labels of a selector of sites or namespaces.
+pub const SELECTOR_LABELS: usize = 64;
 /// Upgrade windows.
 pub const WINDOWS: usize = 50;
 /// The cron expression of an upgrade window.

@@ -151,14 +151,33 @@ pub(crate) fn label_selector(generator: &mut SchemaGenerator) -> Schema {
     schema
 }
 
-/// As [`label_selector`], with a limit on its length, so that the server can bound the cost of
-/// rules about it.
+/// As [`label_selector`], with limits on its size, so that the server can bound the cost of rules
+/// about it.
 pub(crate) fn bounded_label_selector(generator: &mut SchemaGenerator) -> Schema {
     let mut schema = label_selector(generator);
     if let Some(expressions) = schema.pointer_mut("/properties/matchExpressions")
         && let Some(expressions) = expressions.as_object_mut()
     {
-        expressions.insert("maxItems".to_owned(), 64.into());
+        expressions.insert(
+            "maxItems".to_owned(),
+            crate::limits::SELECTOR_EXPRESSIONS.into(),
+        );
+    }
+    for (path, keyword, most) in [
+        (
+            "/properties/matchLabels",
+            "maxProperties",
+            crate::limits::SELECTOR_LABELS,
+        ),
+        (
+            "/properties/matchExpressions/items/properties/values",
+            "maxItems",
+            crate::limits::SELECTOR_VALUES,
+        ),
+    ] {
+        if let Some(bounded) = schema.pointer_mut(path).and_then(|it| it.as_object_mut()) {
+            bounded.insert(keyword.to_owned(), most.into());
+        }
     }
     schema
 }

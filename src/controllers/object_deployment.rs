@@ -83,6 +83,9 @@ impl Controller for ObjectDeployments {
         queue.wake_on(on.revisions.changes(), self, |this, change| {
             triggers::on_revision(&this.observed, change)
         });
+        queue.wake_on(&on.revisions.extents, self, |this, kind| {
+            triggers::on_revisions_listed(&this.observed, *kind)
+        });
     }
 
     /// The template, and the content of the newest revision, which is compared with it.

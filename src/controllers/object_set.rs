@@ -40,7 +40,7 @@ use baton_engine::{
 use baton_kubernetes::{account::Account, events::EventKind, target::Target};
 use baton_records::{
     key::OwnKind as _,
-    phase::PhaseKey,
+    phase::{PhaseKey, PhaseKind},
     record::ReadError,
     revision::{RevisionKey, RevisionKind, RevisionRecord},
     siblings::CachedSiblings,
@@ -106,6 +106,9 @@ impl Controller for ObjectSets {
         });
         queue.wake_on(on.phases.changes(), self, |this, change| {
             triggers::on_phase(&this.observed, change)
+        });
+        queue.wake_on(&on.phases.extents, self, |this, kind| {
+            triggers::on_phases_listed(&this.observed, *kind)
         });
         queue.wake_on(&on.children, self, |this, event| {
             let find = |uid: &str| triggers::owner(&this.observed, uid);
@@ -294,9 +297,13 @@ impl ObjectSets {
             siblings: &siblings,
             controlled: &status.controller_of,
         };
-        let (outcome, affected) = executor
+        let (mut outcome, affected) = executor
             .roll_out(&mut wanted, &kinds, record.key.clone(), previous)
             .await;
+        let phases = self.observed.phases.extent(PhaseKind(record.key.kind));
+        if let Some(cause) = phases.failure() {
+            outcome.without_reports(cause);
+        }
         let kind = outcome_label(&outcome);
         let now = self.shared.clock.now();
         let report = report_pass(status, &revision, outcome, failures, now);

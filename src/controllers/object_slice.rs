@@ -4,9 +4,10 @@
 //! slices stay behind without a revision that owns them. Their age decides, by a timer, so that
 //! they cost no request until they are deleted.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use baton_engine::{conditions::Requeue, deployment::slices};
+use baton_kubernetes::collection::Extent;
 use baton_records::{
     deployment::{DeploymentKind, DeploymentRecord},
     slice::{SliceKey, SliceKind, SliceRecord},
@@ -23,6 +24,9 @@ use crate::delivery::{
     observed::Observed,
     shared::{AtStep as _, Error, Shared},
 };
+
+/// The delay of the next check while the objects that may name a slice cannot be listed.
+const UNKNOWN: Duration = Duration::from_secs(30);
 
 /// Deletes slices that no revision owns and that nothing names.
 pub(crate) struct ObjectSlices {
@@ -48,6 +52,10 @@ impl Controller for ObjectSlices {
         if !slice.awaits_user || slice.deleting {
             return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
         }
+        // A user that was created meanwhile is missing in the stores.
+        if !are_users_known(&self.observed, key) {
+            return Ok((ReconcileOutcome::Waiting, Requeue::After(UNKNOWN)));
+        }
         let is_named = is_named(&self.observed, key);
         let now = self.shared.clock.now();
         if let Some(delay) = slices::until_unused(slice.created, is_named, now) {
@@ -57,6 +65,14 @@ impl Controller for ObjectSlices {
         deleted.at_step("deleting a slice that nothing uses")?;
         Ok((ReconcileOutcome::Changed, Requeue::OnEvent))
     }
+}
+
+/// True if all objects that may name a slice are in the stores.
+fn are_users_known(observed: &Observed, slice: &SliceKey) -> bool {
+    let kind = slice.kind.0;
+    let revisions = observed.revisions.extent(kind);
+    let deployments = observed.deployments.extent(DeploymentKind(kind));
+    revisions.and(deployments) == Extent::All
 }
 
 /// True if a revision names a slice, or a deployment uses it. A deployment that cannot be read may
@@ -117,6 +133,27 @@ mod tests {
                 writer: None,
             };
             assert_eq!(on_slice(&change).is_some(), is_woken, "{old:?} {new:?}");
+        }
+    }
+
+    /// A kind that is not served, a list that fails and a missing right all have the extent
+    /// `Unavailable`. A watch that ends changes no extent.
+    #[test]
+    fn the_users_of_a_slice_are_unknown_while_a_kind_cannot_be_listed() {
+        let key = slice(5, &json!([])).key.clone();
+        let unavailable = || Extent::Unavailable("no right".into());
+        for (revisions, deployments, expected) in [
+            (Extent::Nothing, Extent::Nothing, false),
+            (Extent::All, Extent::Nothing, false),
+            (Extent::All, Extent::All, true),
+            (unavailable(), Extent::All, false),
+            (Extent::All, unavailable(), false),
+        ] {
+            let observed = Observed::default();
+            observed.revisions.set_extent(ObjectSet, &revisions);
+            let kind = DeploymentKind(ObjectSet);
+            observed.deployments.set_extent(kind, &deployments);
+            assert_eq!(are_users_known(&observed, &key), expected);
         }
     }
 

@@ -345,9 +345,9 @@ fn lists_in_specs_and_names_of_charts_have_generous_limits() {
             "maxLength",
             8192,
         ),
-        ("InstallationTarget", "spec.clusters", "maxItems", 10_000),
-        ("CapacityTarget", "spec.clusters", "maxItems", 10_000),
-        ("TrafficTarget", "spec.clusters", "maxItems", 10_000),
+        ("InstallationTarget", "spec.clusters", "maxItems", 1000),
+        ("CapacityTarget", "spec.clusters", "maxItems", 1000),
+        ("TrafficTarget", "spec.clusters", "maxItems", 1000),
     ] {
         let schema = schema(kind);
         assert_eq!(field(&schema, path)[keyword], most, "{kind} {path}");

@@ -377,3 +377,23 @@ fn probes_and_mappings_are_bounded() {
         }
     }
 }
+
+/// The kinds of sites are Baton's own, so that all lists and maps in their specs can be bounded,
+/// except for those of revisions.
+#[test]
+fn lists_and_maps_of_sites_are_bounded() {
+    for kind in ["SiteAssignment", "SiteApplication", "SiteDeployment"] {
+        let schema = schema(kind);
+        walk(field(&schema, "spec"), kind, &mut |path, schema| {
+            if path.contains(".template.spec") {
+                return;
+            }
+            let keyword = match schema["type"].as_str() {
+                Some("array") => "maxItems",
+                Some("object") if schema["additionalProperties"].is_object() => "maxProperties",
+                _ => return,
+            };
+            assert!(schema[keyword].is_u64(), "{path} has no {keyword}");
+        });
+    }
+}

@@ -87,6 +87,9 @@ pub enum Error {
     /// Dependencies are nested too deeply.
     #[error("archives of dependencies are nested too deeply")]
     Nested,
+    /// The other archive cannot be written, which is no fault of this one.
+    #[error("{0}")]
+    Write(String),
 }
 
 /// Reads an archive to its end.
@@ -119,7 +122,15 @@ pub fn rewrite(packed: impl Read, limits: &Limits, to: impl Write) -> Result<Ins
         limits,
         left_out: RefCell::default(),
     };
-    let (name, version) = reader.chart(packed, to, 0)?;
+    let mut to = Output {
+        inner: to,
+        error: None,
+    };
+    let found = reader.chart(packed, &mut to, 0);
+    if let Some(error) = to.error {
+        return Err(Error::Write(error));
+    }
+    let (name, version) = found?;
     Ok(Inspection {
         name,
         version,
@@ -441,6 +452,38 @@ impl<R: Read> Read for Bounded<'_, R> {
             None => return Err(io::ErrorKind::FileTooLarge.into()),
         }
         Ok(count)
+    }
+}
+
+/// A writer that stores its error, to distinguish it from the errors of the archive that is read.
+struct Output<W> {
+    inner: W,
+    error: Option<String>,
+}
+
+impl<W> Output<W> {
+    fn note<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+        result.map_err(|error| {
+            let kind = error.kind();
+            self.error.get_or_insert_with(|| error.to_string());
+            kind.into()
+        })
+    }
+}
+
+impl<W: Write> Write for Output<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes);
+        // Callers try this one again.
+        if matches!(&written, Err(error) if error.kind() == io::ErrorKind::Interrupted) {
+            return written;
+        }
+        self.note(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = self.inner.flush();
+        self.note(flushed)
     }
 }
 

@@ -1,10 +1,14 @@
 //! Downloads archives from a repository to the disk.
 
-use std::{io::Write as _, path::Path};
+use std::{
+    io::{self, Write as _},
+    path::Path,
+};
 
 use baton_apis::Chart;
 use reqwest::Response;
 use ring::digest::{Context, SHA256};
+use tempfile::NamedTempFile;
 use tokio::task::spawn_blocking;
 use url::Url;
 
@@ -12,6 +16,7 @@ use crate::{
     Error, Inner,
     address::{Address, hex, same_origin},
     archive,
+    disk::NEW,
     http::{self, Authorization},
     index::Entry,
     oci::{Reference, Session},
@@ -45,22 +50,26 @@ impl Inner {
         let url = url.map_err(|cause| fetch(&entry.url, cause))?;
         let failed = |cause: String| fetch(url.as_str(), cause);
         let refused = |cause: String| failed(self.explained(address, cause));
-        let local = |error: std::io::Error| {
-            let folder = file.parent().unwrap_or(file).display();
-            Error::Repository(format!("cannot write to {folder}: {error}"))
-        };
+        let local =
+            |bytes: u64, error: &io::Error| Error::Repository(self.disk.failed(bytes, error));
         let (response, digest) = self.ask(address, &url, entry).await.map_err(refused)?;
 
         let folder = file.parent().unwrap_or(Path::new("."));
-        std::fs::create_dir_all(folder).map_err(local)?;
-        let new = tempfile::Builder::new().prefix(".new-").tempfile_in(folder);
-        let mut new = new.map_err(local)?;
+        let new = temporary(folder);
+        let mut new = new.map_err(|error| local(0, &error))?;
         let mut context = Context::new(&SHA256);
+        let (mut bytes, mut unwritten) = (0, None);
         let read = http::read(response, self.settings.limits.packed, |piece| {
             context.update(piece);
-            new.write_all(piece)
+            bytes += piece.len() as u64;
+            let written = new.write_all(piece);
+            written.inspect_err(|error| unwritten = Some(local(bytes, error)))
         });
-        read.await.map_err(|error| failed(error.to_string()))?;
+        let read = read.await;
+        if let Some(unwritten) = unwritten {
+            return Err(unwritten);
+        }
+        read.map_err(|error| failed(error.to_string()))?;
         let found = hex(context.finish().as_ref());
         if digest.as_ref().is_some_and(|digest| *digest != found) {
             let digest = digest.unwrap_or_default();
@@ -76,8 +85,9 @@ impl Inner {
             new.as_file().sync_all()?;
             Ok((new, inspection))
         });
-        let checked = checked.await.map_err(std::io::Error::other);
-        let (new, inspection) = checked.and_then(|checked| checked).map_err(local)?;
+        let checked = checked.await.map_err(io::Error::other);
+        let checked = checked.and_then(|checked| checked);
+        let (new, inspection) = checked.map_err(|error| local(bytes, &error))?;
         let corrupted = |cause: String| Error::Corrupted {
             chart: chart.clone(),
             cause,
@@ -88,7 +98,9 @@ impl Inner {
             let cause = format!("it contains the chart {name:?} in version {version:?}");
             return Err(corrupted(cause));
         }
-        new.persist(file).map_err(|error| local(error.error))?;
+        let persisted = new.persist(file);
+        persisted.map_err(|error| local(bytes, &error.error))?;
+        self.disk.wrote(bytes);
         Ok(())
     }
 
@@ -132,4 +144,13 @@ impl Inner {
         let response = response.map_err(|error| error.to_string())?;
         Ok((response, entry.digest.clone()))
     }
+}
+
+/// A new file in a folder, which is created if it is missing.
+///
+/// # Errors
+/// If it cannot be created.
+pub(crate) fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
+    std::fs::create_dir_all(folder)?;
+    tempfile::Builder::new().prefix(NEW).tempfile_in(folder)
 }

@@ -90,11 +90,13 @@ pub async fn template(
     limits: &Limits,
 ) -> Result<String, Error> {
     let failed = |error: io::Error| Error::Start(format!("cannot run helm: {error}"));
-    std::fs::create_dir_all(folder).map_err(failed)?;
+    let unwritable =
+        |error: io::Error| Error::Start(format!("cannot write to {}: {error}", folder.display()));
+    std::fs::create_dir_all(folder).map_err(unwritable)?;
     let home = tempfile::Builder::new()
         .prefix("render-")
         .tempdir_in(folder)
-        .map_err(failed)?;
+        .map_err(unwritable)?;
     let mut command = command(program, home.path(), template);
     let paths = Paths {
         readable: &[program, template.archive],

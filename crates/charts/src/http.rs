@@ -1,11 +1,14 @@
 //! Requests with bounds on time, size and redirects.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use reqwest::{
     Client, Response, StatusCode,
-    header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue},
+    header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, LOCATION},
     redirect::Policy,
 };
 use rustls::{ClientConfig, RootCertStore, crypto::ring};
@@ -20,11 +23,13 @@ const REDIRECTS: usize = 5;
 /// A client for repositories and registries.
 ///
 /// # Guarantees
-/// Credentials are sent to the host of the request only, also over redirects, and no redirect leads
-/// from HTTPS to HTTP.
+/// Credentials are sent to the URL of the request only, and never along a redirect. No redirect
+/// leads from HTTPS to HTTP.
 #[derive(Clone, Debug)]
 pub struct Http {
     client: Client,
+    /// Time limit of a request with its redirects.
+    limit: Duration,
     /// Metrics of the sent requests.
     pub metrics: RequestMetrics,
 }
@@ -38,6 +43,13 @@ pub enum Error {
     /// The response is no success.
     #[error("bad response code: {} ({})", status_text(*.0), .0.as_u16())]
     Status(StatusCode),
+    /// The target of a redirect requires credentials.
+    #[error(
+        "bad response code: {} ({}) after a redirect, along which no credentials are sent",
+        status_text(*.0),
+        .0.as_u16()
+    )]
+    Redirected(StatusCode),
     /// The response exceeds this number of bytes.
     #[error("the response has more than {0} bytes")]
     TooBig(u64),
@@ -49,20 +61,16 @@ impl Http {
     /// # Errors
     /// If TLS cannot be set up. The error is a text for people.
     pub fn new(limits: &Limits) -> Result<Self, String> {
-        let policy = Policy::custom(|attempt| match refusal(attempt.previous(), attempt.url()) {
-            Some(why) => attempt.error(why),
-            None => attempt.follow(),
-        });
         Client::builder()
             .tls_backend_preconfigured(tls()?)
             .connect_timeout(limits.connect)
-            .timeout(limits.request)
-            .redirect(policy)
-            .referer(false)
+            // `send` follows redirects: the client would send credentials along to the same host.
+            .redirect(Policy::none())
             .user_agent(concat!("baton/", env!("CARGO_PKG_VERSION")))
             .build()
             .map(|client| Self {
                 client,
+                limit: limits.request,
                 metrics: RequestMetrics::default(),
             })
             .map_err(|error| text(&error))
@@ -78,17 +86,36 @@ impl Http {
         let response = self.send(url, accept, authorization).await?;
         match response.status() {
             StatusCode::OK => Ok(response),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN
+                if authorization.is_some() && response.url() != url =>
+            {
+                Err(Error::Redirected(response.status()))
+            }
             status => Err(Error::Status(status)),
         }
     }
 
-    /// Sends a request, and returns any response.
+    /// Sends a request, and returns any response. Follows redirects, without the credentials.
     pub async fn send(
         &self,
         url: &Url,
         accept: Option<&'static str>,
         authorization: Option<&Authorization>,
     ) -> Result<Response, Error> {
+        let started = Instant::now();
+        let answer = self.follow(url, accept, authorization).await;
+        let code = answer.as_ref().ok().map(|it| it.status().as_u16());
+        self.metrics.count(code, started.elapsed());
+        answer
+    }
+
+    async fn follow(
+        &self,
+        url: &Url,
+        accept: Option<&'static str>,
+        authorization: Option<&Authorization>,
+    ) -> Result<Response, Error> {
+        let deadline = Instant::now() + self.limit;
         let mut headers = HeaderMap::new();
         if let Some(accept) = accept {
             headers.insert(ACCEPT, HeaderValue::from_static(accept));
@@ -96,13 +123,49 @@ impl Http {
         if let Some(Authorization(value)) = authorization {
             headers.insert(AUTHORIZATION, value.clone());
         }
-        let request = self.client.get(url.clone()).headers(headers);
-        let started = Instant::now();
-        let answer = request.send().await;
-        let code = answer.as_ref().ok().map(|it| it.status().as_u16());
-        self.metrics.count(code, started.elapsed());
-        answer.map_err(Error::from)
+        let mut requested = Vec::new();
+        let mut url = url.clone();
+        loop {
+            let request = self.client.get(url.clone()).headers(headers.clone());
+            let left = deadline.saturating_duration_since(Instant::now());
+            let response = request.timeout(left).send().await?;
+            let Some(next) = target(&response) else {
+                return Ok(response);
+            };
+            requested.push(url);
+            if let Some(why) = refusal(&requested, &next) {
+                return Err(Error::Connection(why.to_owned()));
+            }
+            headers.remove(AUTHORIZATION);
+            url = next;
+        }
     }
+}
+
+/// The target of a redirect, without the credentials in the URL of the request; `None` if the
+/// response is no redirect.
+fn target(response: &Response) -> Option<Url> {
+    let is_redirect = matches!(
+        response.status(),
+        StatusCode::MOVED_PERMANENTLY
+            | StatusCode::FOUND
+            | StatusCode::SEE_OTHER
+            | StatusCode::TEMPORARY_REDIRECT
+            | StatusCode::PERMANENT_REDIRECT
+    );
+    let location = response.headers().get(LOCATION)?.to_str().ok()?;
+    is_redirect
+        .then(|| redirected(response.url(), location))
+        .flatten()
+}
+
+/// The URL that a redirect names, without a user and a password.
+fn redirected(from: &Url, location: &str) -> Option<Url> {
+    let mut url = from.join(location).ok()?;
+    // Only a URL without a host refuses this, and it has none of them.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    Some(url)
 }
 
 impl From<reqwest::Error> for Error {
@@ -178,6 +241,8 @@ fn refusal(previous: &[Url], next: &Url) -> Option<&'static str> {
     let was_tls = previous.last().is_some_and(|url| url.scheme() == "https");
     if previous.len() > REDIRECTS {
         Some("too many redirects")
+    } else if !matches!(next.scheme(), "http" | "https") {
+        Some("a redirect leads to another scheme than HTTP")
     } else if was_tls && next.scheme() != "https" {
         Some("a redirect leads from HTTPS to HTTP")
     } else {
@@ -238,11 +303,28 @@ mod tests {
         assert_eq!(refusal(once(&tls), &url("https://b")), None);
         assert_eq!(refusal(once(&plain), &tls), None);
         assert_eq!(refusal(once(&plain), &url("http://b")), None);
+        let refused = Some("a redirect leads to another scheme than HTTP");
+        assert_eq!(refusal(once(&plain), &url("file:///etc/passwd")), refused);
         let refused = Some("a redirect leads from HTTPS to HTTP");
         assert_eq!(refusal(&[plain.clone(), tls.clone()], &plain), refused);
         assert_eq!(refusal(&vec![tls.clone(); REDIRECTS], &tls), None);
         let refused = Some("too many redirects");
         assert_eq!(refusal(&vec![tls.clone(); REDIRECTS + 1], &tls), refused);
+    }
+
+    #[test]
+    fn a_redirect_leads_to_a_url_without_credentials() {
+        let from = Url::parse("https://user:secret@charts/a/index.yaml").unwrap();
+        for (location, expected) in [
+            ("/b", Some("https://charts/b")),
+            ("b", Some("https://charts/a/b")),
+            ("//other/b", Some("https://other/b")),
+            ("https://user:secret@charts/b", Some("https://charts/b")),
+            ("https://[", None),
+        ] {
+            let next = redirected(&from, location);
+            assert_eq!(next.as_ref().map(Url::as_str), expected, "{location}");
+        }
     }
 
     #[test]

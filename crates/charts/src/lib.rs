@@ -6,6 +6,7 @@
 
 mod address;
 mod archive;
+mod disk;
 mod download;
 mod error;
 #[cfg(test)]
@@ -43,6 +44,7 @@ pub use rendering::{Documents, Rendered, Rendering};
 pub use settings::{CredentialSource, Credentials, Limits, Settings, UnusableCredentials};
 
 use address::{Address, file_name};
+use disk::Disk;
 use http::Http;
 use index::Index;
 use repository::Repository;
@@ -53,7 +55,7 @@ const UNUSED: Duration = Duration::from_mins(10);
 /// Limit in bytes of the indexes that stay in memory.
 const INDEXES: usize = 32 << 20;
 
-/// Number of archives that are fetched and checked at a time. Hosts take turns.
+/// Number of archives that are fetched and checked at a time. Namespaces take turns.
 const DOWNLOADS: usize = 16;
 
 /// The charts of repositories. Clones share their state.
@@ -61,14 +63,19 @@ const DOWNLOADS: usize = 16;
 /// # Guarantees
 /// - All methods can be called from any number of tasks. Concurrent calls for the same index or
 ///   archive share one request.
-/// - No request is sent without a call.
+/// - No request is sent without a call, and for a while none after the disk has failed.
 #[derive(Clone)]
-pub struct Charts(Arc<Inner>);
+pub struct Charts {
+    inner: Arc<Inner>,
+    /// The namespace that the work is done for; empty if it is unknown.
+    namespace: Arc<str>,
+}
 
 struct Inner {
     settings: Settings,
     credentials: Box<dyn CredentialSource>,
     http: Http,
+    disk: Disk,
     /// Repositories by URL; registries by URL and chart.
     repositories: Mutex<HashMap<String, Arc<Repository>>>,
     /// Locks of the archives that are being fetched.
@@ -80,7 +87,7 @@ struct Inner {
 
 impl fmt::Debug for Charts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Charts").field(&self.0.settings).finish()
+        f.debug_tuple("Charts").field(&self.inner.settings).finish()
     }
 }
 
@@ -96,21 +103,57 @@ impl Charts {
     /// If TLS cannot be set up. If no certificates are trusted, only requests by HTTPS fail.
     pub fn new(settings: Settings, credentials: impl CredentialSource) -> Result<Self, SetupError> {
         let http = Http::new(&settings.limits).map_err(SetupError)?;
-        Ok(Self(Arc::new(Inner {
+        let inner = Inner {
             renders: Permits::new(settings.renders.get()),
             memory: Memory::new(settings.memory),
+            disk: Disk::new(&settings.cache),
             settings,
             credentials: Box::new(credentials),
             http,
             repositories: Mutex::default(),
             archives: Mutex::default(),
             downloads: Permits::new(DOWNLOADS),
-        })))
+        };
+        Ok(Self {
+            inner: Arc::new(inner),
+            namespace: Arc::default(),
+        })
+    }
+
+    /// The same charts, for the work of a namespace. Namespaces take turns for downloads and memory;
+    /// otherwise hosts do.
+    #[must_use]
+    pub fn of(&self, namespace: &str) -> Self {
+        Self {
+            namespace: namespace.into(),
+            ..self.clone()
+        }
+    }
+
+    /// The lane of work about a repository.
+    fn lane<'a>(&'a self, address: &'a Address) -> &'a str {
+        if self.namespace.is_empty() {
+            address.url.host_str().unwrap_or_default()
+        } else {
+            &self.namespace
+        }
+    }
+
+    /// The index at the URL of a repository, as [`Inner::index`] returns it.
+    async fn index_at(
+        &self,
+        repo_url: &str,
+        chart: &str,
+        version: Option<&str>,
+    ) -> Result<Arc<Index>, Error> {
+        let address = Address::parse(repo_url).map_err(Error::Repository)?;
+        let lane = self.lane(&address);
+        self.inner.index(&address, chart, version, lane).await
     }
 
     /// Adds the metrics of requests to a registry.
     pub fn register_metrics(&self, registry: &mut Registry) {
-        self.0.http.metrics.register(registry);
+        self.inner.http.metrics.register(registry);
     }
 
     /// The versions of a chart in a repository, in the order of its index; `None` if the index does
@@ -128,7 +171,7 @@ impl Charts {
         repo_url: &str,
         chart: &str,
     ) -> Result<Option<Vec<String>>, Error> {
-        let index = self.0.index_at(repo_url, chart, None).await?;
+        let index = self.index_at(repo_url, chart, None).await?;
         let versions = index.versions(chart);
         Ok(versions.map(|versions| versions.into_iter().map(str::to_owned).collect()))
     }
@@ -146,7 +189,7 @@ impl Charts {
             repo_url,
         } = chart;
         let exact = is_exact(version).then_some(&**version);
-        let index = self.0.index_at(repo_url, name, exact).await;
+        let index = self.index_at(repo_url, name, exact).await;
         let index = index.map_err(|error| ResolutionError {
             chart: chart.clone(),
             cause: Cause::Repository(error.to_string()),
@@ -155,7 +198,9 @@ impl Charts {
         resolved
             .map(str::to_owned)
             .map_err(|error| ResolutionError {
-                cause: error.cause.after_failure(self.0.failure(repo_url, name)),
+                cause: error
+                    .cause
+                    .after_failure(self.inner.failure(repo_url, name)),
                 ..error
             })
     }
@@ -171,7 +216,7 @@ impl Charts {
     /// # Errors
     /// All but [`Error::Broken`] and [`Error::Renderer`].
     pub async fn archive(&self, chart: &Chart) -> Result<PathBuf, Error> {
-        let inner = &self.0;
+        let inner = &self.inner;
         let address = Address::parse(&chart.repo_url).map_err(Error::Repository)?;
         if is_exact(&chart.version)
             && let Ok(file) = inner.file(&address, chart)
@@ -179,7 +224,8 @@ impl Charts {
         {
             return Ok(file);
         }
-        let index = inner.index(&address, &chart.name, None).await?;
+        let lane = self.lane(&address);
+        let index = inner.index(&address, &chart.name, None, lane).await?;
         let version = resolution::resolve(chart, index.versions(&chart.name).as_deref())?;
         let exact = Chart {
             version: version.to_owned(),
@@ -199,8 +245,8 @@ impl Charts {
         let turn = inner.turn(&file);
         let _turn = turn.lock().await;
         if !file.is_file() {
-            let host = address.url.host_str().unwrap_or_default();
-            let _permit = inner.downloads.acquire(host).await;
+            inner.disk.ready().map_err(Error::Repository)?;
+            let _permit = inner.downloads.acquire(lane).await;
             inner.download(&address, &exact, entry, &file).await?;
         }
         Ok(file)
@@ -222,17 +268,6 @@ impl Inner {
         Ok(self.folder(address).join(name))
     }
 
-    /// The index at the URL of a repository, as [`Self::index`] returns it.
-    async fn index_at(
-        &self,
-        repo_url: &str,
-        chart: &str,
-        version: Option<&str>,
-    ) -> Result<Arc<Index>, Error> {
-        let address = Address::parse(repo_url).map_err(Error::Repository)?;
-        self.index(&address, chart, version).await
-    }
-
     /// The index of a repository in which to look for a chart. If a version is given, the last good
     /// index is sufficient if it has this version.
     async fn index(
@@ -240,6 +275,7 @@ impl Inner {
         address: &Address,
         chart: &str,
         version: Option<&str>,
+        lane: &str,
     ) -> Result<Arc<Index>, Error> {
         // In a registry, the name of the chart becomes a part of the path.
         if address.is_registry() && file_name(chart, "0").is_err() {
@@ -247,7 +283,8 @@ impl Inner {
         }
         let cached = version.map(|version| (chart, version));
         let repository = self.repository(address, chart);
-        let index = repository.index(self.credentials(address), cached).await;
+        let credentials = self.credentials(address);
+        let index = repository.index(credentials, cached, lane).await;
         self.unload_indexes();
         index.map_err(|why| Error::NoIndex(self.explained(address, why)))
     }
@@ -291,7 +328,7 @@ impl Inner {
             self.folder(address).join(file),
             self.http.clone(),
             self.settings.limits.clone(),
-            self.memory.clone(),
+            (self.memory.clone(), self.disk.clone()),
         ));
         repositories.insert(key, Arc::clone(&repository));
         repository

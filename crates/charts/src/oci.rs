@@ -245,6 +245,10 @@ impl<'h> Session<'h> {
     }
 
     async fn authorize(&self, response: &Response) -> Result<Option<Authorization>, Error> {
+        // The target of a redirect may not ask for the credentials of the registry.
+        if !same_origin(response.url(), &self.reference.registry) {
+            return Ok(None);
+        }
         let own = self.credentials.as_ref().and_then(Authorization::new);
         let challenge = response.headers().get(WWW_AUTHENTICATE);
         let challenge = challenge

@@ -86,7 +86,7 @@ impl Charts {
     /// # Errors
     /// All errors.
     pub async fn render(&self, rendering: Rendering<'_>) -> Result<Documents, Error> {
-        let inner = &self.0;
+        let inner = &self.inner;
         let Rendering {
             chart,
             values,
@@ -105,9 +105,9 @@ impl Charts {
         let helm = inner.settings.helm.as_deref();
         let helm = helm::find(helm, std::env::var_os("PATH").as_deref());
         let helm = helm.map_err(Error::Renderer)?;
-        let file = self.archive(chart).await?;
+        let file = self.of(namespace).archive(chart).await?;
         let permit = inner.renders.acquire(namespace).await;
-        let folder = inner.settings.cache.join("rendering");
+        let folder = inner.disk.rendering();
         let rewritten = inner.rewritten(&file, &folder).await;
         let rewritten = rewritten.map_err(Error::Repository)?;
         let template = helm::Template {
@@ -140,7 +140,7 @@ impl Charts {
     /// # Errors
     /// [`Error::Broken`], also if the objects take more memory than [`Limits::values`] allows.
     pub async fn read(&self, rendered: Rendered) -> Result<Documents, Error> {
-        let (memory, most) = (&self.0.memory, self.0.settings.limits.values);
+        let (memory, most) = (&self.inner.memory, self.inner.settings.limits.values);
         let share = memory.of_text(&rendered.namespace, rendered.size(), most);
         let mut share = share.await;
         let (printed, most) = (Arc::clone(&rendered.printed), share.bytes);
@@ -164,14 +164,16 @@ impl Inner {
     /// archive that is no longer good is removed, so that it is fetched again.
     async fn rewritten(&self, file: &Path, folder: &Path) -> Result<NamedTempFile, String> {
         let limits = self.settings.limits.clone();
-        let (file, folder) = (file.to_owned(), folder.to_owned());
+        let (file, folder, disk) = (file.to_owned(), folder.to_owned(), self.disk.clone());
         let rewritten = spawn_blocking(move || {
             let packed =
                 File::open(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-            let mut to = temporary(&folder)
-                .map_err(|error| format!("cannot write to {}: {error}", folder.display()))?;
+            let mut to = temporary(&folder).map_err(|error| disk.failed(0, &error))?;
             let inspection = archive::rewrite(BufReader::new(packed), &limits, to.as_file_mut());
             let inspection = inspection.map_err(|error| {
+                if let archive::Error::Write(error) = error {
+                    return disk.failed(0, &error);
+                }
                 let removed = std::fs::remove_file(&file).err();
                 let removed = removed.map(|error| error.to_string());
                 let removed = removed.as_deref().unwrap_or("it is removed");

@@ -20,6 +20,8 @@ use tokio::{
 use crate::{
     Credentials, Limits,
     address::Address,
+    disk::Disk,
+    download::temporary,
     http::{self, Authorization, Http},
     index::{Entry, Index},
     oci::{self, Reference, Session},
@@ -36,6 +38,7 @@ pub struct Repository {
     http: Http,
     limits: Limits,
     memory: Memory,
+    disk: Disk,
     /// Locked by the task that reads the index of an earlier process.
     loading: AsyncMutex<()>,
     state: Mutex<State>,
@@ -78,7 +81,7 @@ impl Repository {
         file: PathBuf,
         http: Http,
         limits: Limits,
-        memory: Memory,
+        (memory, disk): (Memory, Disk),
     ) -> Self {
         Self {
             address,
@@ -87,6 +90,7 @@ impl Repository {
             http,
             limits,
             memory,
+            disk,
             loading: AsyncMutex::default(),
             state: Mutex::new(State {
                 index: None,
@@ -114,12 +118,7 @@ impl Repository {
         self.state.lock().set(None, false);
     }
 
-    /// The lane of this repository for memory.
-    fn host(&self) -> &str {
-        self.address.url.host_str().unwrap_or_default()
-    }
-
-    /// The index, requested again if it is due.
+    /// The index, requested again if it is due. `lane` names the caller for fair turns.
     ///
     /// # Guarantees
     /// - Only one request runs at a time, for any number of callers; it continues when they are
@@ -136,9 +135,10 @@ impl Repository {
         self: &Arc<Self>,
         credentials: Option<Credentials>,
         cached: Option<(&str, &str)>,
+        lane: &str,
     ) -> Result<Arc<Index>, String> {
-        self.load().await;
-        let running = self.request(credentials);
+        self.load(lane).await;
+        let running = self.request(credentials, lane);
         let last = self.state.lock().index.clone();
         if let (Some(last), Some((chart, version))) = (last, cached)
             && last.entry(chart, version).is_some()
@@ -175,7 +175,11 @@ impl Repository {
     /// Starts a request if one is due. Returns the channel that is closed when the running request
     /// ends; `None` if the caller need not wait, because no request runs, or because the last one
     /// failed and there is an index.
-    fn request(self: &Arc<Self>, credentials: Option<Credentials>) -> Option<watch::Receiver<()>> {
+    fn request(
+        self: &Arc<Self>,
+        credentials: Option<Credentials>,
+        lane: &str,
+    ) -> Option<watch::Receiver<()>> {
         let mut state = self.state.lock();
         state.used = Instant::now();
         let due = state.attempt.as_ref().is_none_or(|(at, outcome)| {
@@ -187,10 +191,10 @@ impl Repository {
         if due && !state.is_busy() {
             let (done, running) = watch::channel(());
             state.running = Some(running);
-            let repository = Arc::clone(self);
+            let (repository, lane) = (Arc::clone(self), lane.to_owned());
             tokio::spawn(async move {
                 let _done = done;
-                repository.refresh(credentials).await;
+                repository.refresh(credentials, &lane).await;
             });
         }
         let failing = state
@@ -201,15 +205,19 @@ impl Repository {
         running.filter(|_| !(failing && state.index.is_some()))
     }
 
-    async fn refresh(&self, credentials: Option<Credentials>) {
+    async fn refresh(&self, credentials: Option<Credentials>, lane: &str) {
         let started = Instant::now();
-        self.load().await;
-        let outcome = match self.fetch(credentials).await {
+        self.load(lane).await;
+        let outcome = match self.fetch(credentials, lane).await {
             Ok(index) => self.take(index).await,
             Err(why) => Err(why),
         };
         let mut state = self.state.lock();
-        if let Err(why) = &outcome {
+        // A failure that lasts is logged once.
+        let before = state.attempt.as_ref().map(|(_, outcome)| outcome);
+        if let Err(why) = &outcome
+            && before != Some(&outcome)
+        {
             let repository = &*shown_url(&self.address.text);
             tracing::warn!(
                 repository,
@@ -221,7 +229,8 @@ impl Repository {
         state.running = None;
     }
 
-    async fn fetch(&self, credentials: Option<Credentials>) -> Result<Index, String> {
+    async fn fetch(&self, credentials: Option<Credentials>, lane: &str) -> Result<Index, String> {
+        self.disk.ready()?;
         if let Some(chart) = &self.chart {
             return self.tags(chart, credentials).await;
         }
@@ -231,15 +240,23 @@ impl Repository {
         let response = response.map_err(|error| error.to_string())?;
         // A server that sends slowly takes disk and no memory.
         let folder = self.file.parent().unwrap_or(Path::new("."));
-        let local = |error: io::Error| format!("cannot write to {}: {error}", folder.display());
-        std::fs::create_dir_all(folder).map_err(local)?;
-        let mut text = tempfile::tempfile_in(folder).map_err(local)?;
-        let most = self.limits.index;
-        let read = http::read(response, most, |piece| text.write_all(piece)).await;
+        let local = |bytes: u64, error: &io::Error| self.disk.failed(bytes, error);
+        let text = std::fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder));
+        let mut text = text.map_err(|error| local(0, &error))?;
+        let (mut size, mut unwritten) = (0, None);
+        let read = http::read(response, self.limits.index, |piece| {
+            size += piece.len() as u64;
+            let written = text.write_all(piece);
+            written.inspect_err(|error| unwritten = Some(local(size, error)))
+        });
+        let read = read.await;
+        if let Some(unwritten) = unwritten {
+            return Err(unwritten);
+        }
         read.map_err(|error| error.to_string())?;
-        let size = text.stream_position().map_err(local)?;
+        self.disk.wrote(size);
         let size = usize::try_from(size).unwrap_or(usize::MAX);
-        let share = self.memory.of_text(self.host(), size, self.limits.values);
+        let share = self.memory.of_text(lane, size, self.limits.values);
         let share = share.await;
         let parsed = spawn_blocking(move || {
             let mut bytes = Vec::with_capacity(size);
@@ -283,13 +300,15 @@ impl Repository {
         let index = Arc::new(index);
         let (file, kept) = (self.file.clone(), Arc::clone(&index));
         let written = spawn_blocking(move || {
-            let bytes = serde_json::to_vec(&*kept).map_err(io::Error::other)?;
-            replace(&file, |to| to.write_all(&bytes))
+            let bytes = serde_json::to_vec(&*kept).map_err(|error| (0, error.into()))?;
+            let written = replace(&file, |to| to.write_all(&bytes));
+            written.map_err(|error| (bytes.len() as u64, error))
         });
         let written = written
             .await
-            .unwrap_or_else(|error| Err(io::Error::other(error)));
-        if let Err(error) = written {
+            .unwrap_or_else(|error| Err((0, io::Error::other(error))));
+        if let Err((bytes, error)) = written {
+            self.disk.failed(bytes, &error);
             // The index can be used nevertheless, until the process ends.
             tracing::warn!(file = %self.file.display(), %error, "cannot write an index to disk");
         }
@@ -298,14 +317,14 @@ impl Repository {
     }
 
     /// Reads the index on disk, unless a newer one is in memory.
-    async fn load(&self) {
+    async fn load(&self, lane: &str) {
         let _turn = self.loading.lock().await;
         if self.state.lock().is_loaded {
             return;
         }
         let size = std::fs::metadata(&self.file).map_or(0, |file| file.len());
         let size = usize::try_from(size).unwrap_or(usize::MAX);
-        let share = self.memory.of_text(self.host(), size, self.limits.values);
+        let share = self.memory.of_text(lane, size, self.limits.values);
         let share = share.await;
         let file = self.file.clone();
         let read = spawn_blocking(move || {
@@ -330,11 +349,7 @@ pub fn replace(
     file: &Path,
     write: impl FnOnce(&mut std::fs::File) -> io::Result<()>,
 ) -> io::Result<()> {
-    let folder = file.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder)?;
-    let mut temporary = tempfile::Builder::new()
-        .prefix(".new-")
-        .tempfile_in(folder)?;
+    let mut temporary = temporary(file.parent().unwrap_or(Path::new(".")))?;
     write(temporary.as_file_mut())?;
     temporary.as_file().sync_all()?;
     temporary.persist(file).map_err(|error| error.error)?;

@@ -110,6 +110,8 @@ pub struct Snapshot<'a> {
     pub is_taken: Box<dyn Fn(&str) -> bool + Send + Sync + 'a>,
     /// The template's hash by the number of collisions.
     pub hash: Box<dyn Fn(i32) -> String + Send + Sync + 'a>,
+    /// The reason that the revisions cannot be listed; `None` if they can.
+    pub unlisted: Option<String>,
     /// The present time.
     pub now: Timestamp,
 }

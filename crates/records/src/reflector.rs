@@ -68,7 +68,9 @@ pub async fn run_keeping<K: RecordKind>(
         if matches!(event, Event::Unserved) {
             error!(kind = name, "the CRD is gone; waiting for it to return");
         }
-        match fold.process(&event) {
+        let step = fold.process(&event);
+        let extent = fold.extent().clone();
+        match step {
             Step::Begin => store.list_started(kind),
             Step::Upsert {
                 key,
@@ -87,6 +89,7 @@ pub async fn run_keeping<K: RecordKind>(
             }
             Step::Reached(_) | Step::Nothing => {}
         }
+        store.set_extent(kind, &extent);
     })
     .await;
 }

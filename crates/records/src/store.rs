@@ -17,7 +17,7 @@ use std::{
     sync::Arc,
 };
 
-use baton_kubernetes::freshness::Freshness;
+use baton_kubernetes::{collection::Extent, freshness::Freshness};
 use baton_runtime::source::Source;
 use parking_lot::RwLock;
 
@@ -66,6 +66,8 @@ const MIN_RESERVED: usize = 8;
 pub struct Store<K: RecordKind> {
     inner: RwLock<Inner<K>>,
     changes: Source<Change<K>>,
+    /// Emits a kind whose objects can no longer be listed, or can be listed again.
+    pub extents: Source<K>,
 }
 
 struct Inner<K: RecordKind> {
@@ -74,6 +76,8 @@ struct Inner<K: RecordKind> {
     users: Users<K>,
     /// Freshness of each kind.
     freshness: HashMap<K, Freshness<Key<K>>>,
+    /// Extent to which the objects of each kind are known.
+    extents: HashMap<K, Extent>,
 }
 
 impl<K: RecordKind> Default for Store<K> {
@@ -83,10 +87,12 @@ impl<K: RecordKind> Default for Store<K> {
             by_uid: HashMap::new(),
             users: HashMap::new(),
             freshness: HashMap::new(),
+            extents: HashMap::new(),
         };
         Self {
             inner: RwLock::new(inner),
             changes: Source::default(),
+            extents: Source::default(),
         }
     }
 }
@@ -95,6 +101,33 @@ impl<K: RecordKind> Store<K> {
     /// The source of all changes.
     pub fn changes(&self) -> &Source<Change<K>> {
         &self.changes
+    }
+
+    /// The extent to which the objects of a kind are known. Its cause names the kind. The objects stay
+    /// in the store while they cannot be listed, but those that others create are missing.
+    pub fn extent(&self, kind: K) -> Extent {
+        match self.inner.read().extents.get(&kind) {
+            Some(Extent::Unavailable(cause)) => {
+                let name = kind.kind();
+                Extent::Unavailable(format!("{name}s cannot be listed: {cause}").into())
+            }
+            Some(extent) => extent.clone(),
+            None => Extent::Nothing,
+        }
+    }
+
+    /// Stores the extent to which the objects of a kind are known.
+    pub fn set_extent(&self, kind: K, now: &Extent) {
+        let mut inner = self.inner.write();
+        let extent = inner.extents.entry(kind).or_default();
+        if extent == now {
+            return;
+        }
+        let before = std::mem::replace(extent, now.clone());
+        drop(inner);
+        if before != Extent::Nothing {
+            self.extents.emit(&kind);
+        }
     }
 
     /// Begins a list of a kind.
@@ -542,6 +575,37 @@ mod tests {
             Vec::<String>::new(),
             "an event that comes late"
         );
+    }
+
+    #[test]
+    fn the_extent_of_a_kind_is_emitted_after_its_first_list() {
+        let revisions = Revisions::default();
+        let emitted = Arc::new(Mutex::new(0));
+        let sink = Arc::clone(&emitted);
+        revisions
+            .extents
+            .subscribe(move |_| *sink.lock().unwrap() += 1);
+        let unavailable = |cause: &str| Extent::Unavailable(cause.into());
+        assert_eq!(revisions.extent(KIND), Extent::Nothing);
+        for (now, expected, count) in [
+            (Extent::Nothing, Extent::Nothing, 0),
+            (Extent::All, Extent::All, 0),
+            (
+                unavailable("no right"),
+                unavailable("ObjectSets cannot be listed: no right"),
+                1,
+            ),
+            (
+                unavailable("no right"),
+                unavailable("ObjectSets cannot be listed: no right"),
+                1,
+            ),
+            (Extent::All, Extent::All, 2),
+        ] {
+            revisions.set_extent(KIND, &now);
+            assert_eq!(revisions.extent(KIND), expected);
+            assert_eq!(*emitted.lock().unwrap(), count);
+        }
     }
 
     #[test]

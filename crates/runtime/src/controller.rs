@@ -8,6 +8,7 @@ use tokio::{sync::watch, task::JoinSet};
 use tracing::{Instrument as _, Span, debug, error, warn};
 
 use crate::{
+    executor_turns::ExecutorTurns,
     memory::PassMemory,
     metrics::{ControllerMetrics, Metrics},
     outcomes::ReconcileOutcome,
@@ -78,10 +79,17 @@ pub trait Controller: Send + Sync + 'static {
 /// Starts the work of a controller.
 type Start = Box<dyn FnOnce(&mut JoinSet<()>, &watch::Sender<bool>) + Send>;
 
+/// The resources that the passes of all controllers share.
+#[derive(Clone)]
+struct Shares {
+    memory: PassMemory,
+    turns: ExecutorTurns,
+}
+
 /// The controllers of a process.
 pub struct Controllers {
     metrics: Metrics,
-    memory: PassMemory,
+    shares: Shares,
     starts: Vec<Start>,
 }
 
@@ -91,7 +99,10 @@ impl Controllers {
     pub fn new(metrics: &Metrics) -> Self {
         Self {
             metrics: metrics.clone(),
-            memory: PassMemory::new(),
+            shares: Shares {
+                memory: PassMemory::new(),
+                turns: ExecutorTurns::default(),
+            },
             starts: Vec::new(),
         }
     }
@@ -114,10 +125,10 @@ impl Controllers {
             cluster: lanes.upgrade().and_then(|lanes| lanes.cluster(key)),
         });
         controller.watches(&queue);
-        let (metrics, memory) = (self.metrics.controller(C::NAME), self.memory.clone());
+        let (metrics, shares) = (self.metrics.controller(C::NAME), self.shares.clone());
         self.starts.push(Box::new(move |tasks, closing| {
             let closing = closing.subscribe();
-            tasks.spawn(work(controller, queue, (metrics, memory), closing));
+            tasks.spawn(work(controller, queue, (metrics, shares), closing));
         }));
         self
     }
@@ -140,7 +151,7 @@ impl Controllers {
 async fn work<C: Controller>(
     controller: Arc<C>,
     queue: Arc<Queue<C::Key>>,
-    (metrics, memory): (ControllerMetrics, PassMemory),
+    (metrics, shares): (ControllerMetrics, Shares),
     mut closing: watch::Receiver<bool>,
 ) {
     let mut passes = JoinSet::new();
@@ -153,11 +164,13 @@ async fn work<C: Controller>(
                 metrics.waited(waited);
                 let pass = Pass { key, queue: Arc::clone(&queue) };
                 let (controller, metrics) = (Arc::clone(&controller), metrics.clone());
-                let memory = memory.clone();
+                let Shares { memory, turns } = shares.clone();
                 passes.spawn(async move {
+                    let namespace = pass.key.namespace();
                     let bytes = controller.memory(&pass.key);
-                    let _share = memory.take(&pass.key.namespace(), bytes).await;
-                    reconcile(&*controller, &pass.queue, &metrics, &pass.key).await;
+                    let _share = memory.take(&namespace, bytes).await;
+                    let reconciled = reconcile(&*controller, &pass.queue, &metrics, &pass.key);
+                    turns.run(&namespace, reconciled).await;
                 });
             }
         }

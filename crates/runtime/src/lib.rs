@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod controller;
+mod executor_turns;
 pub mod exposition;
 mod memory;
 pub mod metrics;

@@ -1,5 +1,7 @@
 //! The work of one tenant does not delay other tenants.
 
+use std::time::Instant;
+
 use baton_integration::exclusive::Exclusive;
 use baton_integration::namespace::TIMEOUT;
 use baton_integration::prelude::*;
@@ -116,4 +118,62 @@ async fn a_cluster_that_answers_nothing_delays_no_other_revision() {
         lost.iter().all(|lost| rolled_out < *lost),
         "{rolled_out} {lost:?}"
     );
+}
+
+/// Number of targets of a tenant, and of the clusters of each. None of the clusters exists.
+const TARGETS: usize = 12;
+const CLUSTERS: usize = 1_000;
+
+/// Time limit of a lone revision of another tenant. A build without optimizations takes about ten
+/// times as long as a release; the goal there is one second.
+const LONE: Duration = Duration::from_secs(10);
+
+#[tokio::test]
+async fn targets_with_unknown_clusters_delay_nobody_else() {
+    let bed = Exclusive::acquire().await;
+    bed.install_releases().await;
+    let tenant = bed.namespace(Scope::Namespaced).await;
+    let other = bed.namespace(Scope::Namespaced).await;
+    let clusters = (0..CLUSTERS).map(|at| json!({ "name": format!("none-{at}"), "weight": 1 }));
+    let clusters: Value = clusters.collect();
+    let create = |at: usize| {
+        let name = format!("target-{at}");
+        let target = object("shipper.booking.com/v1alpha1", "TrafficTarget", &name)
+            .label("shipper-app", "web")
+            .label("shipper-release", &name)
+            .with("/spec", json!({ "clusters": clusters }));
+        let tenant = &tenant;
+        async move { tenant.create(&target).await }
+    };
+    let flood = async {
+        let create = stream::iter((0..TARGETS).map(create)).buffer_unordered(4);
+        create.for_each(async |_| {}).await;
+    };
+    let lone = async {
+        let mut longest = Duration::ZERO;
+        for at in 0..20 {
+            let name = format!("lone-{at}");
+            let started = Instant::now();
+            let set = other.set(&name).phase("a", [configmap(&name)]);
+            set.available().await;
+            longest = longest.max(started.elapsed());
+        }
+        longest
+    };
+    let ((), longest) = futures::join!(flood, lone);
+    println!("a lone revision took {longest:?} at most");
+    assert!(longest < LONE, "{longest:?}");
+    let reported = async || {
+        let like = object("shipper.booking.com/v1alpha1", "TrafficTarget", "any");
+        let targets = tenant.cluster().list(&tenant.reference(&like), "").await;
+        let is_reported = |it: &Value| {
+            let clusters = it["status"]["clusters"].as_array();
+            clusters.is_some_and(|clusters| clusters.len() == CLUSTERS)
+        };
+        targets.iter().filter(|it| is_reported(it)).count() == TARGETS
+    };
+    tenant
+        .within(TIMEOUT * 2)
+        .eventually("all clusters to be reported", reported)
+        .await;
 }

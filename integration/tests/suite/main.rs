@@ -117,4 +117,5 @@ mod teardown_orphans;
 mod tenants;
 mod unions;
 mod unlisted;
+mod unobserved;
 mod words;

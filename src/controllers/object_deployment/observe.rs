@@ -138,6 +138,12 @@ impl ObjectDeployments {
             contents: BTreeMap::new(),
             is_taken: Box::new(|name| self.observed.revisions.get(&key.revision(name)).is_some()),
             hash: Box::new(|collisions| template::hash(template, collisions)),
+            unlisted: self
+                .observed
+                .revisions
+                .extent(key.kind.0)
+                .failure()
+                .map(str::to_owned),
             now: self.shared.clock.now(),
         };
         let wanted: Vec<_> = archival::wanted_contents(&snapshot)

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use baton_apis::conditions::{PROGRESSING, Reason};
+use baton_engine::condition_list::find;
 use baton_records::{
-    deployment::{DeploymentKey, DeploymentKind},
+    deployment::{DeploymentKey, DeploymentKind, DeploymentRecord},
     revision::{RevisionKind, RevisionRecord},
     store::Change,
 };
@@ -34,6 +36,24 @@ pub(super) fn on_revision(
     keys.map(|key| Wake::after(BURST, key)).collect()
 }
 
+/// Revisions that can no longer be listed, or can be listed again, wake the deployments whose rollout
+/// is not complete.
+pub(super) fn on_revisions_listed(
+    observed: &Observed,
+    kind: RevisionKind,
+) -> Vec<Wake<DeploymentKey>> {
+    let is_idle = |deployment: &DeploymentRecord| {
+        let status = deployment.status().unwrap_or_default();
+        let progressing = find(&status.conditions, PROGRESSING);
+        progressing.is_some_and(|progressing| progressing.reason == Reason::Idle)
+    };
+    let deployments = observed
+        .deployments
+        .filter(|deployment| deployment.key.kind == DeploymentKind(kind) && !is_idle(deployment));
+    let keys = deployments.iter().map(|deployment| deployment.key.clone());
+    keys.map(|key| Wake::after(BURST, key)).collect()
+}
+
 fn deployment(observed: &Observed, record: &Arc<RevisionRecord>) -> Option<DeploymentKey> {
     match (&record.controller, &record.deployment) {
         (Some(uid), _) => Some(observed.deployments.by_uid(uid)?.key.clone()),
@@ -44,9 +64,7 @@ fn deployment(observed: &Observed, record: &Arc<RevisionRecord>) -> Option<Deplo
 
 #[cfg(test)]
 mod tests {
-    use baton_records::{
-        deployment::DeploymentRecord, record::Record, revision::RevisionKind::ObjectSet,
-    };
+    use baton_records::{record::Record, revision::RevisionKind::ObjectSet};
     use serde_json::{Value, json};
 
     use super::*;

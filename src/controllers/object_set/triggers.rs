@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use baton_apis::LifecycleState;
+use baton_apis::{LifecycleState, conditions::AVAILABLE};
+use baton_engine::condition_list::is_true;
 use baton_records::{
     phase::PhaseKind,
     revision::{RevisionKey, RevisionKind},
@@ -85,6 +86,22 @@ pub(super) fn on_phase(observed: &Observed, change: &Change<PhaseKind>) -> Vec<W
         .into_iter()
         .filter_map(|uid| observed.revisions.by_uid(uid));
     owners.map(|owner| Wake::now(owner.key.clone())).collect()
+}
+
+/// Trigger: phase objects that can no longer be listed, or can be listed again, wake the revisions
+/// that wait for a report of a phase.
+pub(super) fn on_phases_listed(observed: &Observed, kind: PhaseKind) -> Vec<Wake<RevisionKey>> {
+    let phases = observed.phases.filter(|phase| {
+        let status = phase.status().unwrap_or_default();
+        phase.key.kind == kind && !is_true(&status.conditions, AVAILABLE)
+    });
+    let owners = phases.iter().filter_map(|phase| phase.controller.as_ref());
+    let owners = owners.filter_map(|uid| observed.revisions.by_uid(uid));
+    let mut keys: Vec<_> = owners.map(|owner| owner.key.clone()).collect();
+    keys.sort();
+    keys.dedup();
+    let keys = keys.into_iter();
+    keys.map(|key| Wake::after(BURST, key)).collect()
 }
 
 /// The revision that owns a child by this uid. The children of a phase object do not belong to its

@@ -79,11 +79,38 @@ struct UsedClusters {
     clusters: HashMap<String, Arc<AppCluster>>,
     /// The clusters that each target uses.
     users: HashMap<Key, BTreeSet<String>>,
+    /// Number of targets that use a cluster.
+    counts: HashMap<String, usize>,
 }
 
 impl UsedClusters {
-    fn is_used(&self, cluster: &str) -> bool {
-        self.users.values().any(|names| names.contains(cluster))
+    /// Sets the clusters that a target uses. Returns those that no target uses any more.
+    fn set(&mut self, target: &Key, clusters: BTreeSet<String>) -> Vec<Arc<AppCluster>> {
+        if self.users.get(target).unwrap_or(&BTreeSet::new()) == &clusters {
+            return Vec::new();
+        }
+        for name in &clusters {
+            match self.counts.get_mut(name) {
+                Some(count) => *count += 1,
+                None => drop(self.counts.insert(name.clone(), 1)),
+            }
+        }
+        let before = if clusters.is_empty() {
+            self.users.remove(target)
+        } else {
+            self.users.insert(target.clone(), clusters)
+        };
+        let mut ended = Vec::new();
+        for name in before.unwrap_or_default() {
+            if let Some(count) = self.counts.get_mut(&name) {
+                *count -= 1;
+                if *count == 0 {
+                    self.counts.remove(&name);
+                    ended.extend(self.clusters.remove(&name));
+                }
+            }
+        }
+        ended
     }
 }
 
@@ -101,21 +128,9 @@ impl AppClusters {
     /// Sets the clusters that a target uses; empty if the target is deleted. A cluster that no
     /// target uses is not watched any more.
     pub(crate) fn set_clusters(&self, target: &Key, clusters: BTreeSet<String>) {
-        let mut used = self.used.lock();
-        let before = if clusters.is_empty() {
-            used.users.remove(target)
-        } else if used.users.get(target) == Some(&clusters) {
-            return;
-        } else {
-            used.users.insert(target.clone(), clusters)
-        };
-        let mut ended = Vec::new();
-        for name in before.unwrap_or_default() {
-            if !used.is_used(&name) {
-                ended.extend(used.clusters.remove(&name));
-            }
-        }
-        drop(used);
+        let ended = self.used.lock().set(target, clusters);
+        // The watches end without the lock.
+        drop(ended);
     }
 
     /// True if a change of assignments may affect a namespace in a cluster.
@@ -228,6 +243,37 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
+
+    #[test]
+    fn the_targets_that_use_a_cluster_are_counted() {
+        let mut used = UsedClusters::default();
+        let key = |name: &str| Key {
+            kind: "TrafficTarget",
+            namespace: "shop".into(),
+            name: name.into(),
+        };
+        let steps = [
+            ("a", "x y", "x=1 y=1"),
+            ("b", "y z", "x=1 y=2 z=1"),
+            ("b", "y z", "x=1 y=2 z=1"),
+            ("a", "z", "y=1 z=2"),
+            ("c", "", "y=1 z=2"),
+            ("b", "", "z=1"),
+            ("a", "", ""),
+        ];
+        for (target, clusters, expected) in steps {
+            let clusters = clusters.split_whitespace().map(str::to_owned);
+            used.set(&key(target), clusters.collect());
+            let mut counts: Vec<_> = used
+                .counts
+                .iter()
+                .map(|(name, count)| format!("{name}={count}"))
+                .collect();
+            counts.sort();
+            assert_eq!(counts.join(" "), expected);
+        }
+        assert!(used.users.is_empty());
+    }
 
     #[test]
     fn the_refusal_of_a_cluster_names_its_reason() {

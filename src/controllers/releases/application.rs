@@ -162,7 +162,7 @@ impl Applications {
             });
             match step {
                 Step::Resolve(chart) => {
-                    let found = self.charts.resolve(&chart).await;
+                    let found = self.charts.resolve(&key.namespace, &chart).await;
                     answers.versions.push((chart, found));
                 }
                 Step::List => {

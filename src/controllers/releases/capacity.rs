@@ -24,6 +24,7 @@ use baton_runtime::{
 };
 use baton_typed::{debounce::Debounced, key::Key};
 use futures::future::join_all;
+use tokio::task::{coop::consume_budget, yield_now};
 
 use self::workloads::{FoundWorkload, WantedCapacity};
 use super::{
@@ -120,7 +121,9 @@ impl Controller for CapacityTargets {
             vocabulary: Vocabulary::default(),
             now: self.context.shared.clock.now(),
         };
+        yield_now().await;
         let updated = update(&target, &outcomes, now);
+        yield_now().await;
         let reported = self.report(key, &target, updated).await?;
         Ok(reported.with(result.reconciled()))
     }
@@ -133,6 +136,8 @@ impl CapacityTargets {
         target: &CapacityTarget,
         wanted: &ClusterCapacityTarget,
     ) -> (String, PassOutcome, CapacityOutcome) {
+        // Other passes get a turn after some clusters.
+        consume_budget().await;
         let mut done = PassOutcome::default();
         let outcome = self.try_in(target, wanted, &mut done).await;
         (wanted.name.clone(), done, outcome)

@@ -29,9 +29,13 @@ impl ChartSource {
         }
     }
 
-    /// The version of a chart, resolved from its constraint.
-    pub(crate) async fn resolve(&self, chart: &Chart) -> Result<String, ResolutionError> {
-        self.charts.resolve(chart).await
+    /// The version of a chart for a namespace, resolved from its constraint.
+    pub(crate) async fn resolve(
+        &self,
+        namespace: &str,
+        chart: &Chart,
+    ) -> Result<String, ResolutionError> {
+        self.charts.of(namespace).resolve(chart).await
     }
 
     /// Renders the chart of a Release.

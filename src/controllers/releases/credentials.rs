@@ -6,7 +6,7 @@ use std::sync::Arc;
 use baton_apis::constants::LABEL_CHART_REPOSITORY;
 use baton_charts::{CredentialSource, Credentials, UnusableCredentials};
 use baton_kubernetes::{
-    collection::{Collection, Unserved},
+    collection::{Collection, Extent, Unserved},
     path,
     watch::{Event, Failing, WatchSpec, run},
 };
@@ -68,7 +68,8 @@ impl RepositorySecrets {
 }
 
 impl CredentialSource for RepositorySecrets {
-    /// The credentials of the first Secret, by name, that has usable ones for the repository.
+    /// The credentials of the first Secret, by name, that has usable ones for the repository. While the
+    /// Secrets are not known, it is an error that none is found.
     fn find(&self, repo_url: &str) -> Result<Option<Credentials>, UnusableCredentials> {
         let secrets = self.0.read();
         let found = secrets.items().iter();
@@ -83,7 +84,16 @@ impl CredentialSource for RepositorySecrets {
                 }
             }
         }
-        unusable.map_or(Ok(None), Err)
+        match (unusable, secrets.extent()) {
+            (Some(unusable), _) => Err(unusable),
+            (None, Extent::All) => Ok(None),
+            (None, Extent::Nothing) => Err(UnusableCredentials(
+                "the Secrets of chart repositories have not been listed yet".to_owned(),
+            )),
+            (None, Extent::Unavailable(cause)) => Err(UnusableCredentials(format!(
+                "the Secrets of chart repositories cannot be listed: {cause}"
+            ))),
+        }
     }
 }
 
@@ -160,10 +170,55 @@ mod tests {
         let problem = "Secret a of the repository is incomplete: the password is missing";
         let unusable = UnusableCredentials(problem.to_owned());
         assert_eq!(secrets.find("https://charts"), Err(unusable));
-        assert_eq!(secrets.find("https://other"), Ok(None));
         secrets.on_event(&Event::Upsert(&secret("b", &[url, ("token", "t")])));
         let found = secrets.find("https://charts").unwrap();
         assert_eq!(found, Some(Credentials::Token("t".to_owned())));
+    }
+
+    #[test]
+    fn an_unknown_secret_is_not_taken_for_a_missing_one() {
+        let done = || Event::ListDone {
+            resource_version: 1,
+        };
+        let unlisted = "the Secrets of chart repositories cannot be listed: ";
+        let unserved = format!("{unlisted}the API server does not serve the kind");
+        for (events, expected) in [
+            (
+                vec![],
+                Some("the Secrets of chart repositories have not been listed yet".to_owned()),
+            ),
+            (vec![Event::ListStarted, done()], None),
+            (
+                vec![Event::ListStarted, Event::Forbidden("no right")],
+                Some(format!("{unlisted}no right")),
+            ),
+            (
+                vec![Event::ListStarted, Event::Failed("reset")],
+                Some(format!("{unlisted}reset")),
+            ),
+            (vec![Event::Unserved], Some(unserved)),
+            // The watch ends and continues where it was.
+            (
+                vec![Event::ListStarted, done(), Event::Failed("reset")],
+                None,
+            ),
+            (
+                vec![
+                    Event::ListStarted,
+                    done(),
+                    Event::ListStarted,
+                    Event::Failed("reset"),
+                ],
+                Some(format!("{unlisted}reset")),
+            ),
+        ] {
+            let secrets = RepositorySecrets::default();
+            for event in &events {
+                secrets.on_event(event);
+            }
+            let expected = expected.map_or(Ok(None), |text| Err(UnusableCredentials(text)));
+            assert_eq!(secrets.find("https://charts"), expected, "{events:?}");
+        }
     }
 
     #[test]

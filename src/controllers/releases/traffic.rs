@@ -30,6 +30,7 @@ use baton_runtime::{
 };
 use baton_typed::{debounce::Debounced, key::Key};
 use futures::{StreamExt as _, future::join_all, stream};
+use tokio::task::{coop::consume_budget, yield_now};
 
 use self::balancer::Balancer;
 use super::{
@@ -98,8 +99,7 @@ impl Controller for TrafficTargets {
         let targets = &self.context.stores.traffic_targets;
         // The share of a Release depends on the targets of all others.
         if !targets.is_complete() {
-            let unknown = "the TrafficTargets have not been listed yet";
-            return Err(Error::Reported(unknown.into()));
+            return Ok(INCOMPLETE);
         }
         let stores = &self.context.stores;
         // An Application that is not known yet may have been given back.
@@ -122,6 +122,7 @@ impl Controller for TrafficTargets {
             .map(|cluster| cluster.name.clone())
             .collect();
         self.clusters.set_clusters(key, names.clone());
+        yield_now().await;
         let shares = match self.shares(key, &target, &names) {
             Ok(shares) => shares,
             Err(message) => {
@@ -139,7 +140,9 @@ impl Controller for TrafficTargets {
             result.add_cluster(done, outcome.as_ref().err());
             outcomes.insert(name, outcome);
         }
+        yield_now().await;
         let updated = update(&target, &outcomes, self.update());
+        yield_now().await;
         let reported = self.report(key, &target, updated).await?;
         Ok(reported.with(result.reconciled()))
     }
@@ -182,6 +185,8 @@ impl TrafficTargets {
         cluster: &str,
         weights: &Weights,
     ) -> (String, PassOutcome, TrafficOutcome) {
+        // Other passes get a turn after some clusters.
+        consume_budget().await;
         let mut done = PassOutcome::default();
         let outcome = self.try_in(target, cluster, weights, &mut done).await;
         (cluster.to_owned(), done, outcome)

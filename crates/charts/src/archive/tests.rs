@@ -342,3 +342,22 @@ proptest! {
         let _ = inspect(bytes.as_slice(), &limits());
     }
 }
+
+/// A full disk is no fault of the archive, which would be removed.
+#[test]
+fn a_failed_write_is_distinguished_from_a_bad_archive() {
+    struct Full(io::ErrorKind);
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let packed = pack(&[]);
+    for kind in [io::ErrorKind::StorageFull, io::ErrorKind::FileTooLarge] {
+        let found = rewrite(packed.as_slice(), &limits(), Full(kind));
+        assert!(matches!(found, Err(Error::Write(_))), "{found:?}");
+    }
+}

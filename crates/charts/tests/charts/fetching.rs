@@ -1,5 +1,7 @@
 //! Archives: which ones are fetched, from which hosts, and which are refused.
 
+use std::time::Duration;
+
 use baton_apis::conditions::Reason;
 use baton_charts::{Credentials, Error};
 use baton_hack::charts::{Fault, Repository, pack_files};
@@ -241,6 +243,34 @@ async fn credentials_are_not_sent_to_another_host() {
     }
 }
 
+/// The target of the redirect needs the credentials, and has the same host.
+#[tokio::test]
+async fn credentials_are_not_sent_along_a_redirect() {
+    let (fault, credentials) = private_repository();
+    let fixture = Fixture::new().await;
+    *fixture.credentials.lock().unwrap() = Some(credentials);
+    fixture.repository.fail(fault);
+    let moved = format!("{}/moved", fixture.repository.url());
+    fixture.repository.fail(Fault::Redirect(moved));
+    let error = fixture.charts().archive(&fixture.chart("0.0.1")).await;
+    let error = error.unwrap_err().to_string();
+    let cause = "after a redirect, along which no credentials are sent";
+    assert!(error.ends_with(cause), "{error}");
+    let requests = fixture.repository.requests();
+    let sent: Vec<_> = requests
+        .iter()
+        .map(|request| (&*request.path, request.authorization.is_some()))
+        .collect();
+    assert_eq!(
+        sent,
+        [
+            ("/charts/index.yaml", true),
+            ("/charts/test-nginx-0.0.1.tgz", true),
+            ("/charts/moved/test-nginx-0.0.1.tgz", false),
+        ]
+    );
+}
+
 #[tokio::test]
 async fn an_endless_redirect_is_refused() {
     let fixture = Fixture::new().await;
@@ -272,4 +302,33 @@ async fn an_archive_that_is_damaged_on_disk_is_fetched_again() {
     assert!(error.to_string().ends_with("; it is removed"), "{error}");
     assert!(!error.is_permanent());
     assert_eq!(charts.render(rendering).await.unwrap().len(), 2);
+}
+
+/// All archives are in one repository.
+#[tokio::test]
+async fn a_namespace_with_many_archives_delays_nobody_else() {
+    const ARCHIVES: usize = 80;
+    let fixture = Fixture::new().await;
+    let charts = fixture.charts();
+    let all: Vec<_> = (0..ARCHIVES)
+        .map(|at| fixture.add(&format!("chart{at}"), &[]))
+        .collect();
+    charts.resolve(&all[0]).await.unwrap();
+    fixture
+        .repository
+        .fail(Fault::Slow(Duration::from_millis(300)));
+    let (last, others) = all.split_last().unwrap();
+    let fetches: Vec<_> = others
+        .iter()
+        .map(|chart| {
+            let (tenant, chart) = (charts.of("tenant"), chart.clone());
+            tokio::spawn(async move { tenant.archive(&chart).await.unwrap() })
+        })
+        .collect();
+    while fixture.repository.requests_for(".tgz") == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    charts.of("other").archive(last).await.unwrap();
+    let waiting = fetches.iter().filter(|fetch| !fetch.is_finished()).count();
+    assert!(waiting > ARCHIVES / 3, "{waiting} of {ARCHIVES}");
 }

@@ -6,6 +6,7 @@
     reason = "helpers of tests panic with the expected state, as tests do"
 )]
 
+mod disk;
 mod fetching;
 mod fixtures;
 mod rendering;

@@ -97,6 +97,7 @@ impl World {
             members,
             contents: contents.collect(),
             is_taken: Box::new(|name| self.revisions.iter().any(|r| r.member.name == name)),
+            unlisted: None,
             hash: Box::new(move |count| template::hash(&template.as_str().into(), count)),
             now: Timestamp::from_second(self.clock).unwrap(),
         }

@@ -181,6 +181,15 @@ fn progress(
             ("True", Reason::LatestRevisionPendingSuccess, text)
         }
     };
+    // The revision may have reported more than is known.
+    if let Some(cause) = snapshot
+        .unlisted
+        .as_ref()
+        .filter(|_| reason != Reason::Idle)
+    {
+        conditions.set(PROGRESSING, "Unknown", Reason::ListFailed, cause);
+        return Requeue::OnEvent;
+    }
     let is_complete =
         current.is_some_and(|c| c.is_archived || c.has_succeeded() || c.is_available());
     let deadline = snapshot.deployment.progress_deadline_seconds;

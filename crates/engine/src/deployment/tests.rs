@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::*;
 use crate::{
+    condition_list::find,
     conditions::Requeue,
     deployment::status::{Creation, report},
 };
@@ -112,6 +113,7 @@ fn chain(traits: &[&str]) -> Snapshot<'static> {
         newest_fits: true,
         contents,
         is_taken: Box::new(|_| false),
+        unlisted: None,
         hash: Box::new(|count| format!("h{count}")),
         now: at(NOW),
     }
@@ -300,5 +302,24 @@ fn the_lost_hubs_of_the_current_revision_are_those_of_the_deployment() {
         snapshot.deployment.lost_hubs = own.map(str::to_owned);
         snapshot.members[0].lost_hubs = current.map(str::to_owned);
         assert_eq!(list(&snapshot.actions()), expected, "{own:?} {current:?}");
+    }
+}
+
+/// A revision that is complete as far as it is known stays complete.
+#[test]
+fn a_rollout_is_unknown_while_the_revisions_cannot_be_listed() {
+    let cause = "ObjectSets cannot be listed: no right";
+    for (traits, status, reason) in [
+        ("failing", "Unknown", Reason::ListFailed),
+        ("", "Unknown", Reason::ListFailed),
+        ("available succeeded", "False", Reason::Idle),
+    ] {
+        let mut snapshot = chain(&[traits]);
+        snapshot.unlisted = Some(cause.to_owned());
+        let (reported, _) = report(&snapshot, &Creation::None);
+        let progressing = find(&reported.conditions, PROGRESSING).unwrap();
+        let found = (&*progressing.status, &*progressing.reason);
+        assert_eq!(found, (status, reason.as_str()), "{traits}");
+        assert_eq!(progressing.message == cause, reason == Reason::ListFailed);
     }
 }

@@ -135,6 +135,14 @@ impl Pass<'_> {
 }
 
 impl Outcome {
+    /// Notes that reports of delegated phases cannot be read, for this reason. A phase that is not
+    /// available may have been available for a while.
+    pub fn without_reports(&mut self, cause: &str) {
+        if matches!(self.result, PassResult::Delegated { .. }) {
+            self.result = PassResult::Away(vec![cause.to_owned()]);
+        }
+    }
+
     /// The objects that fail their probes although no watch reports the cause: see
     /// [`fails_unseen`].
     pub fn failing_unseen(&self) -> BTreeSet<ObjectKey> {

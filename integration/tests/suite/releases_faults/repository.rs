@@ -118,6 +118,45 @@ async fn a_failing_repository_delays_only_the_next_release() {
     watched.assert(PODS as usize).await;
 }
 
+/// A file is in the place of the folder.
+#[tokio::test]
+async fn a_disk_that_cannot_be_written_is_named_and_not_tried_in_a_loop() {
+    let (mut bed, ns) = super::bed_with_releases().await;
+    let app = TestApplication::new(&ns, APP).await;
+    let charts = start().await;
+    let folder = temporary("full-chart-cache");
+    std::fs::write(&folder, "").unwrap();
+    let flag = format!("--chart-cache={}", folder.display());
+    bed.take_manager().kill();
+    bed.spawn_manager(&["--leader-elect=false", &flag]);
+    app.apply(environment(&app, &charts, "0.0.1", ALL_IN)).await;
+    let cause = format!("cannot write to {}: ", folder.display());
+    let named = async || {
+        let application = app.ns.live(&app.entry()).await;
+        let [_, message] = reason(&application, "RollingOut");
+        message.contains(&cause)
+    };
+    ns.eventually("the condition to name the folder", &named)
+        .await;
+    let before = charts.requests().len();
+    ns.stays(Duration::from_secs(5), "a few requests", async || {
+        charts.requests().len() <= before + 5
+    })
+    .await;
+    assert!(named().await);
+
+    std::fs::remove_file(&folder).unwrap();
+    let patience = Duration::from_mins(2);
+    ns.within(patience)
+        .eventually("the Release to be complete", async || {
+            let release = app.find(0).await;
+            release.is_some_and(|release| condition(&release, "Complete") == "True")
+        })
+        .await;
+    bed.take_manager().kill();
+    std::fs::remove_dir_all(&folder).ok();
+}
+
 /// A chart is rendered once for all clusters, and never again, not even by a restarted manager with
 /// an empty chart cache.
 #[tokio::test]

@@ -1,0 +1,75 @@
+//! A disk that cannot be written to.
+
+use std::time::{Duration, Instant};
+
+use baton_charts::{Charts, Error};
+
+use crate::fixtures::Fixture;
+
+/// Number of calls while the disk fails.
+const CALLS: usize = 30;
+
+/// Calls until a call succeeds: after a failed write, the next attempt has to wait.
+async fn eventually<T>(call: impl AsyncFn() -> Result<T, Error>) -> T {
+    let started = Instant::now();
+    loop {
+        match call().await {
+            Ok(done) => return done,
+            Err(error) => assert!(started.elapsed() < Duration::from_secs(20), "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Calls many times, and returns the requests that this has caused, and the error.
+async fn calls(fixture: &Fixture, charts: &Charts) -> (usize, String) {
+    let chart = fixture.chart("0.0.1");
+    let before = fixture.repository.requests().len();
+    let mut texts = Vec::new();
+    for _ in 0..CALLS {
+        texts.push(charts.archive(&chart).await.unwrap_err().to_string());
+    }
+    // A condition with this text is written once.
+    texts.dedup();
+    assert_eq!(texts.len(), 1, "{texts:?}");
+    (
+        fixture.repository.requests().len() - before,
+        texts.remove(0),
+    )
+}
+
+#[tokio::test]
+async fn an_index_is_not_fetched_in_a_loop_while_the_disk_fails() {
+    let mut fixture = Fixture::new().await;
+    // A file is in the place of the folder.
+    fixture.settings.cache = fixture.cache.path().join("file");
+    std::fs::write(&fixture.settings.cache, "").unwrap();
+    let charts = fixture.fresh();
+    let (requests, error) = calls(&fixture, &charts).await;
+    assert!(requests <= 3, "{requests} requests");
+    let cause = format!("cannot write to {}: ", fixture.settings.cache.display());
+    assert!(error.contains(&cause), "{error}");
+
+    std::fs::remove_file(&fixture.settings.cache).unwrap();
+    let chart = fixture.chart("0.0.1");
+    eventually(async || charts.archive(&chart).await).await;
+}
+
+#[tokio::test]
+async fn an_archive_is_not_fetched_in_a_loop_while_the_disk_fails() {
+    let fixture = Fixture::new().await;
+    let charts = fixture.charts();
+    charts.resolve(&fixture.chart("0.0.1")).await.unwrap();
+    let mut folders = std::fs::read_dir(fixture.cache.path()).unwrap();
+    let folder = folders.next().unwrap().unwrap().path();
+    std::fs::remove_dir_all(&folder).unwrap();
+    std::fs::write(&folder, "").unwrap();
+    let (requests, error) = calls(&fixture, &charts).await;
+    assert!(requests <= 3, "{requests} requests");
+    let cause = format!("cannot write to {}: ", fixture.cache.path().display());
+    assert!(error.contains(&cause), "{error}");
+
+    std::fs::remove_file(&folder).unwrap();
+    let chart = fixture.chart("0.0.1");
+    eventually(async || charts.archive(&chart).await).await;
+}
