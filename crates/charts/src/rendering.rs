@@ -46,7 +46,7 @@ impl Rendered {
 }
 
 /// The objects of a chart. They count as memory in use until this is dropped: see
-/// [`Settings::memory`].
+/// [`Settings::memory`](crate::Settings::memory).
 #[derive(Debug)]
 pub struct Documents {
     /// The objects, in the order of helm's output.
@@ -73,7 +73,7 @@ impl Charts {
     /// [`baton_releases::chart::content`].
     ///
     /// # Guarantees
-    /// - A chart gets no more memory, time and output than [`Limits`] allow, no network, and no
+    /// - A chart gets no more memory, time and output than [limits](crate::Limits) allow, no network, and no
     ///   access to this process.
     /// - When this function returns or is dropped, the process of the rendering and its files are
     ///   gone.
@@ -138,7 +138,8 @@ impl Charts {
     /// namespaces take turns.
     ///
     /// # Errors
-    /// [`Error::Broken`], also if the objects take more memory than [`Limits::values`] allows.
+    /// [`Error::Broken`], also if the objects take more memory than
+    /// [`Limits::values`](crate::Limits::values) allows.
     pub async fn read(&self, rendered: Rendered) -> Result<Documents, Error> {
         let (memory, most) = (&self.inner.memory, self.inner.settings.limits.values);
         let share = memory.of_text(&rendered.namespace, rendered.size(), most);
@@ -199,7 +200,7 @@ impl Inner {
         let read = spawn_blocking(move || {
             let mut message = Message::of(&words);
             if let Ok(packed) = archive.reopen() {
-                // What cannot be read is not known to be public.
+                // A text that cannot be read is not known to be public.
                 let learn = |path: &str, content: &str| message.learn(path, content);
                 let _ = archive::visit_texts(BufReader::new(packed), &limits, learn);
             }
