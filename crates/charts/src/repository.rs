@@ -8,6 +8,7 @@ use std::{
     time::Instant,
 };
 
+use baton_kubernetes::memory::Memory;
 use parking_lot::Mutex;
 use tokio::{
     sync::{Mutex as AsyncMutex, watch},
@@ -20,7 +21,6 @@ use crate::{
     address::Address,
     http::{self, Authorization, Http},
     index::{Entry, Index},
-    memory::Memory,
     oci::{self, Reference, Session},
 };
 
