@@ -233,7 +233,7 @@ status: {achievedStep: null, conditions: [{lastTransitionTime: null}], strategy:
     assert_eq!(status.achieved_step, None);
     assert_eq!(status.conditions, [ShipperCondition::default()]);
     assert_eq!(release.spec.target_step, 0);
-    assert_eq!(release.spec.environment.values, Some(json!(5)));
+    assert_eq!(release.spec.environment.values, Some(json!(5).into()));
     let target: CapacityTarget = read(
         "
 metadata: {name: a}

@@ -121,7 +121,12 @@ fn the_site_samples_have_known_fields_and_refer_to_each_other() {
         Some(&deployment.spec.application)
     );
     // A healthy time needs probes.
-    let content = &application.spec.template.spec;
+    let content = application
+        .spec
+        .template
+        .spec
+        .read()
+        .expect("the template is valid");
     assert!(
         content
             .availability_probes

@@ -24,6 +24,7 @@ use baton_engine::{
         template::metadata_digest,
     },
     preflight,
+    weight::MANIFESTS,
 };
 use baton_kubernetes::events::EventKind;
 use baton_records::{
@@ -84,6 +85,18 @@ impl Controller for ObjectDeployments {
         });
     }
 
+    /// The template, and the content of the newest revision, which is compared with it.
+    fn memory(&self, key: &DeploymentKey) -> usize {
+        let Some(record) = self.observed.deployments.get(key) else {
+            return 0;
+        };
+        let revisions = self.observed.revisions.controlled_by(&record);
+        let weights = revisions
+            .iter()
+            .map(|revision| self.observed.weight(revision));
+        record.weight.min(MANIFESTS) + weights.max().unwrap_or(0)
+    }
+
     async fn reconcile(&self, key: &DeploymentKey, _failures: u32) -> Result<Reconciled, Error> {
         let Some(record) = self.observed.deployments.get(key) else {
             self.debounced.forget(key);
@@ -93,7 +106,11 @@ impl Controller for ObjectDeployments {
         if record.deleting {
             return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
         }
-        let template = record.template()?;
+        // A template that is too large is refused in the place of the creation.
+        let template = match record.template() {
+            Err(error) if error.is_too_large() => json!({}),
+            template => template?,
+        };
         if self.adopt(&record).await? {
             // The store does not show the adopted revisions before the watch reports them. The pass
             // would create the revision of the template once more.
@@ -141,6 +158,9 @@ impl ObjectDeployments {
         template: &Value,
         new: &NewRevision,
     ) -> Result<Creation, Error> {
+        if let Err(error) = deployment.check_weight() {
+            return Ok(Creation::Refused(error.to_string()));
+        }
         let key = deployment.key.revision(&new.name);
         let spec = match self.sliced(deployment, template).await {
             Err(Error::Refused(refusal)) => return Ok(Creation::Refused(refusal.to_string())),

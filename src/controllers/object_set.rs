@@ -130,6 +130,11 @@ impl Controller for ObjectSets {
         });
     }
 
+    fn memory(&self, key: &RevisionKey) -> usize {
+        let record = self.observed.revisions.get(key);
+        record.map_or(0, |record| self.observed.weight(&record))
+    }
+
     async fn reconcile(&self, key: &RevisionKey, failures: u32) -> Result<Reconciled, Error> {
         let Some(record) = self.observed.revisions.get(key) else {
             self.forget(key);

@@ -18,6 +18,7 @@ use baton_engine::{
     conditions::{Requeue, report_phase_unknown},
     owners::lost_hubs as parse_lost_hubs,
     revision::{Delivery, Reach, Revision},
+    weight::MANIFESTS,
 };
 use baton_fleet::{
     assignments::{Assignments, Decision},
@@ -121,6 +122,11 @@ impl Controller for ObjectSetPhases {
     fn cluster(&self, key: &PhaseKey) -> Option<Arc<str>> {
         let record = self.observed.phases.get(key)?;
         Some(record.cluster()?.into())
+    }
+
+    fn memory(&self, key: &PhaseKey) -> usize {
+        let record = self.observed.phases.get(key);
+        record.map_or(0, |record| record.weight.min(MANIFESTS))
     }
 
     async fn reconcile(&self, key: &PhaseKey, failures: u32) -> Result<Reconciled, Error> {

@@ -7,12 +7,14 @@ use std::{
 };
 
 use baton_apis::{ControlledObjectReference, ObjectSetSpec, ObjectSetTemplatePhase};
+use baton_engine::weight::MANIFESTS;
 use baton_fleet::{assignments::AssignmentChange, mirror::Origin};
 use baton_kubernetes::target::{TargetEvent, Watcher};
 use baton_records::{
     api::{Api, ApiError},
     deployment::Deployments,
     phase::{PhaseKey, PhaseRecord, Phases},
+    record::{Record, RecordKind},
     revision::{RevisionKey, RevisionRecord, Revisions},
     siblings::Stores,
     slice::{SliceKey, SliceKind, SliceRecord, Slices},
@@ -63,7 +65,38 @@ pub(crate) struct AffectedSiblings {
     pub taken: BTreeSet<ControlledObjectReference>,
 }
 
+/// The memory that is left for the manifests of a revision, see [`MANIFESTS`].
+pub(crate) struct Room(usize);
+
+impl Room {
+    /// The memory that is left for the slices of an object with these own manifests.
+    pub(crate) fn beside<K: RecordKind>(record: &Record<K>) -> Self {
+        Self(MANIFESTS.saturating_sub(record.weight))
+    }
+
+    /// Takes the memory of a slice. Returns false if it does not suffice.
+    pub(crate) fn take(&mut self, slice: &SliceRecord) -> bool {
+        let left = self.0.checked_sub(slice.weight);
+        self.0 = left.unwrap_or(self.0);
+        left.is_some()
+    }
+}
+
 impl Observed {
+    /// Limit in bytes of the memory that the stored manifests of a revision take, with those of the
+    /// slices that are known.
+    pub(crate) fn weight(&self, revision: &RevisionRecord) -> usize {
+        if !revision.has_content() {
+            return 0;
+        }
+        let slices = revision.slices.iter();
+        let slices = slices.filter_map(|name| self.slices.get(&revision.key.slice(name)));
+        let slices = slices
+            .map(|slice| slice.weight)
+            .fold(0, usize::saturating_add);
+        revision.weight.saturating_add(slices).min(MANIFESTS)
+    }
+
     /// A watcher of children, for the owners in these stores.
     pub(crate) fn watcher(self: &Arc<Self>, events: mpsc::UnboundedSender<TargetEvent>) -> Watcher {
         let observed = Arc::clone(self);
@@ -148,7 +181,8 @@ impl Observed {
     /// When the revision or a slice cannot be read, or the request for a slice fails.
     ///
     /// # Caveats
-    /// A slice that does not exist is left out.
+    /// A slice that does not exist is left out, and so is a slice that needs more memory than is
+    /// left.
     pub(crate) async fn manifests(
         &self,
         api: &Api,
@@ -168,10 +202,11 @@ impl Observed {
         record: &RevisionRecord,
         spec: ObjectSetSpec,
     ) -> Result<Vec<ObjectSetTemplatePhase>, Error> {
-        let mut phases = spec.phases.unwrap_or_default();
+        let (mut phases, mut room) = (spec.phases.unwrap_or_default(), Room::beside(record));
         for phase in &mut phases {
             for name in std::mem::take(&mut phase.slices) {
-                if let Some(slice) = self.slice(api, &record.key.slice(&name)).await? {
+                let slice = self.slice(api, &record.key.slice(&name)).await?;
+                if let Some(slice) = slice.filter(|slice| room.take(slice)) {
                     phase.objects.extend(slice.spec()?);
                 }
             }

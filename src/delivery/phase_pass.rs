@@ -25,6 +25,7 @@ use baton_probes::Probes;
 use baton_records::{
     key::OwnKind as _,
     phase::{PhaseKind, PhaseRecord},
+    record::ReadError,
     revision::RevisionRecord,
     siblings::CachedSiblings,
 };
@@ -78,6 +79,19 @@ pub(crate) struct PhasePass<'a> {
     pub failures: u32,
     /// Position of the phase in the queue of its site.
     pub site: SitePass,
+}
+
+/// The spec of a phase; an empty one, and the problem, if its manifests take too much memory. Such a
+/// phase has delivered nothing.
+fn spec_unless_too_large(
+    record: &PhaseRecord,
+) -> Result<(ObjectSetPhaseSpec, Option<String>), ReadError> {
+    match record.spec() {
+        Err(error) if error.is_too_large() => {
+            Ok((ObjectSetPhaseSpec::default(), Some(error.to_string())))
+        }
+        spec => Ok((spec?, None)),
+    }
 }
 
 /// The parsed content of a phase.
@@ -156,10 +170,12 @@ impl PhasePass<'_> {
     /// Reads the phase and the objects that it depends on.
     async fn observe(&self) -> Result<ObservedPhase, Error> {
         let record = self.record;
-        let spec = record.spec()?;
+        let (spec, too_large) = spec_unless_too_large(record)?;
         let mut old = record.status()?;
         let set = self.set();
         let mut loaded = self.load(set.as_deref(), &spec);
+        let is_read = too_large.is_none();
+        loaded.problems.extend(too_large);
         let (revision, phases) = (&mut loaded.revision, &loaded.phases);
         revision.was_refused = was_refused(&old.conditions);
         revision.failing_since = failing_since(&old.conditions);
@@ -171,7 +187,9 @@ impl PhasePass<'_> {
         let of = set.as_deref().map(|set| (set, record.class()));
         note_ran(self.owners, owner, of, read, revision, phases).await?;
         let changed = changed_content(&spec, &old);
-        old.content_hash.get_or_insert_with(|| content_hash(&spec));
+        if is_read {
+            old.content_hash.get_or_insert_with(|| content_hash(&spec));
+        }
         let probes = spec.availability_probes.as_deref().unwrap_or_default();
         let probes = self.owners.probes(record, probes);
         let probes = probes.unwrap_or_else(|error| {
@@ -330,7 +348,7 @@ impl PhasePass<'_> {
     /// As [`PhasePass::roll_out`].
     pub(crate) async fn tear_down(&self) -> Result<Option<PhaseOutcome>, Error> {
         let record = self.record;
-        let mut spec = record.spec()?;
+        let (mut spec, _) = spec_unless_too_large(record)?;
         let left_out = left_out(&spec, &record.status()?);
         spec.objects.extend(left_out);
         let ParsedPhase {

@@ -3,7 +3,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{ObjectSetTemplateSpec, limits, schema};
+use crate::{ObjectSetTemplateSpec, Raw, limits, schema};
 
 /// An application for sites, versioned as one unit.
 ///
@@ -52,7 +52,7 @@ pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 pub struct SiteTemplate {
     /// Content of the revisions. Phases have no `class`, because all of them are delivered into the
     /// site.
-    pub spec: ObjectSetTemplateSpec,
+    pub spec: Raw<ObjectSetTemplateSpec>,
 }
 
 /// The way in which a site goes from one version to the next.

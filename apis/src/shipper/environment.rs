@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{reading::null_as_default, schema};
-use crate::limits;
+use crate::{Raw, limits};
 
 /// The content of a release: a chart with its values, the clusters that it requires, and the
 /// strategy of its rollout.
@@ -23,7 +23,7 @@ pub struct ReleaseEnvironment {
         default,
         skip_serializing_if = "Option::is_none"
     )]
-    pub values: Option<Value>,
+    pub values: Option<Raw<Value>>,
     /// Requirements that select the clusters of the release.
     pub cluster_requirements: ClusterRequirements,
     /// Steps in which the release replaces the one before it.

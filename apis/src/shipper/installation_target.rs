@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Chart, ShipperCondition, reading::null_as_default, schema};
-use crate::limits;
+use crate::{Raw, limits};
 
 /// The content to install, and the clusters to install it in.
 #[derive(
@@ -39,7 +39,7 @@ pub struct InstallationTargetSpec {
     /// Values for the chart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::values")]
-    pub values: Option<Value>,
+    pub values: Option<Raw<Value>>,
 }
 
 /// The observed state of the target.

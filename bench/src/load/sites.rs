@@ -176,7 +176,7 @@ pub(crate) mod tests {
         let [first, second] = [1, 2].map(|number| SITES.application(&SHAPE, number).unwrap().spec);
         assert_eq!([&*first.version, &*second.version], ["1.1.0", "1.2.0"]);
         let objects = |spec: &SiteApplicationSpec| {
-            let phases = spec.template.spec.phases.clone().unwrap();
+            let phases = spec.template.spec.read().unwrap().phases.unwrap();
             let objects = phases.into_iter().flat_map(|phase| phase.objects);
             objects.map(|entry| entry.object).collect::<Vec<_>>()
         };

@@ -15,7 +15,6 @@ mod http;
 mod index;
 mod isolation;
 mod manifests;
-mod memory;
 mod metrics;
 mod oci;
 mod rendering;
@@ -33,7 +32,7 @@ use std::{
 };
 
 use baton_apis::Chart;
-use baton_kubernetes::permits::Permits;
+use baton_kubernetes::{memory::Memory, permits::Permits};
 use baton_releases::resolution::{self, Cause, ResolutionError};
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
@@ -46,7 +45,6 @@ pub use settings::{CredentialSource, Credentials, Limits, Settings, UnusableCred
 use address::{Address, file_name};
 use http::Http;
 use index::Index;
-use memory::Memory;
 use repository::Repository;
 
 /// Time for which an unused index stays in memory. It is also on disk.

@@ -8,12 +8,13 @@ use std::{
     sync::Arc,
 };
 
-use baton_apis::Chart;
+use baton_apis::{Chart, Raw};
+use baton_kubernetes::memory::Share;
 use serde_json::Value;
 use tempfile::NamedTempFile;
 use tokio::task::spawn_blocking;
 
-use crate::{Charts, Error, Inner, archive, helm, manifests, memory::Share, secrecy::Message};
+use crate::{Charts, Error, Inner, archive, helm, manifests, secrecy::Message};
 
 /// The inputs of a rendering.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +22,7 @@ pub struct Rendering<'a> {
     /// The chart to render.
     pub chart: &'a Chart,
     /// Values over the defaults of the chart: `None` or a map.
-    pub values: Option<&'a Value>,
+    pub values: Option<&'a Raw<Value>>,
     /// `.Release.Name`.
     pub name: &'a str,
     /// `.Release.Namespace`.
@@ -97,8 +98,8 @@ impl Charts {
             cause,
         };
         let values = match values {
-            None | Some(Value::Null) => "{}".to_owned(),
-            Some(values @ Value::Object(_)) => values.to_string(),
+            None => "{}",
+            Some(values) if values.text().trim_start().starts_with('{') => values.text(),
             Some(_) => return Err(broken("the values are not a map".to_owned())),
         };
         let helm = inner.settings.helm.as_deref();

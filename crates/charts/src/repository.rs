@@ -9,6 +9,7 @@ use std::{
 };
 
 use baton_engine::redact::shown_url;
+use baton_kubernetes::memory::Memory;
 use parking_lot::Mutex;
 use tokio::{
     sync::{Mutex as AsyncMutex, watch},
@@ -21,7 +22,6 @@ use crate::{
     address::Address,
     http::{self, Authorization, Http},
     index::{Entry, Index},
-    memory::Memory,
     oci::{self, Reference, Session},
 };
 

@@ -41,6 +41,7 @@ pub mod teardown;
 #[cfg(test)]
 mod tests;
 pub mod texts;
+pub mod weight;
 pub mod workload;
 
 use std::{fmt, sync::Arc};

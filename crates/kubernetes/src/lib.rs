@@ -18,6 +18,7 @@ pub mod informers;
 pub mod key_locks;
 pub mod kind_watch;
 pub mod lease;
+pub mod memory;
 pub mod metadata;
 mod metric_labels;
 pub mod object;

@@ -1,13 +1,16 @@
 //! The stored form of deployments.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use baton_apis::{
     ObjectDeploymentSpec, ObjectDeploymentStatus,
     kinds::{self, Kind},
 };
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
 
 use crate::{
     belongs_to_revision::BelongsToRevision,
@@ -54,14 +57,35 @@ impl DeploymentRecord {
     /// The template as the API server sent it.
     ///
     /// # Errors
-    /// If the spec cannot be parsed, although the API server has accepted it.
+    /// As [`Record::spec`].
     pub fn template(&self) -> Result<Value, ReadError> {
         #[derive(Default, Deserialize)]
         #[serde(default)]
         struct Spec {
             template: Value,
         }
+        self.check_weight()?;
         Ok(self.part_of_spec::<Spec>()?.template)
+    }
+}
+
+impl DeploymentRecord {
+    /// The spec, with an empty phase in the place of a template that is too large to be read.
+    ///
+    /// # Errors
+    /// As [`Record::spec`], for all fields but the template.
+    pub fn outline(&self) -> Result<ObjectDeploymentSpec, ReadError> {
+        if self.check_weight().is_ok() {
+            return self.spec();
+        }
+        let mut fields: BTreeMap<String, Box<RawValue>> = self.part_of_spec()?;
+        let mut parse = || {
+            let phases = json!([{ "name": "unread" }]);
+            let template = json!({ "metadata": {}, "spec": { "phases": phases } });
+            fields.insert("template".to_owned(), to_raw_value(&template)?);
+            serde_json::from_str(&serde_json::to_string(&fields)?)
+        };
+        parse().map_err(ReadError::of(self.key.kind, "spec"))
     }
 }
 
@@ -76,5 +100,35 @@ impl Revisions {
     pub fn named_after(&self, deployment: &DeploymentRecord) -> Vec<Arc<RevisionRecord>> {
         let owner = deployment.key.revision(&deployment.key.name);
         self.mentioning(RevisionIndex::Deployment, &owner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_that_is_too_large_is_not_read() {
+        let read = |maps: usize| {
+            let object = json!({
+                "metadata": { "name": "web", "resourceVersion": "1" },
+                "spec": {
+                    "selector": { "matchLabels": { "app": "web" } },
+                    "revisionHistoryLimit": 3,
+                    "template": { "metadata": {}, "spec": { "phases": vec![json!({ "name": "a" }); maps] } },
+                },
+            });
+            DeploymentRecord::read(DeploymentKind(RevisionKind::ObjectSet), &object.to_string())
+                .unwrap()
+        };
+        let small = read(1);
+        assert_eq!(small.outline().unwrap(), small.spec().unwrap());
+        let large = read(100_000);
+        assert!(large.spec().unwrap_err().is_too_large());
+        assert!(large.template().unwrap_err().is_too_large());
+        let outline = large.outline().unwrap();
+        assert_eq!(outline.revision_history_limit, 3);
+        assert_eq!(outline.selector, small.spec().unwrap().selector);
+        assert_eq!(outline.template.spec.phases.unwrap().len(), 1);
     }
 }

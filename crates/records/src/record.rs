@@ -13,9 +13,15 @@ use std::{
 };
 
 use baton_apis::constants::FINALIZER_ORPHAN;
-use baton_engine::redact::without_values;
+use baton_engine::{
+    redact::without_values,
+    weight::{MANIFESTS, TOO_LARGE, of_json},
+};
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{
+    Deserialize, Serialize,
+    de::{DeserializeOwned, Error as _},
+};
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
@@ -88,6 +94,8 @@ pub struct Record<K: RecordKind> {
     pub finalizers: Vec<String>,
     /// UID of its controller.
     pub controller: Option<Arc<str>>,
+    /// Limit in bytes of the memory that the values of its spec take, also if the spec is not stored.
+    pub weight: usize,
     /// The fields of its kind.
     pub fields: K::Fields,
     spec: Option<Box<RawValue>>,
@@ -115,13 +123,24 @@ pub struct ReadError {
     kind: &'static str,
     part: &'static str,
     source: serde_json::Error,
+    is_too_large: bool,
 }
 
 impl ReadError {
     /// Adds the kind and the part that could not be read to an error.
     pub fn of(kind: impl OwnKind, part: &'static str) -> impl FnOnce(serde_json::Error) -> Self {
         let kind = kind.kind();
-        move |source| Self { kind, part, source }
+        move |source| Self {
+            kind,
+            part,
+            source,
+            is_too_large: false,
+        }
+    }
+
+    /// True if the values take more memory than [`MANIFESTS`].
+    pub fn is_too_large(&self) -> bool {
+        self.is_too_large
     }
 
     /// Error of the parser.
@@ -263,6 +282,7 @@ impl<K: RecordKind> Record<K> {
             orphaning,
             finalizers,
             controller,
+            weight: spec.map_or(0, |spec| of_json(spec.get())),
             fields,
             spec: spec.filter(|_| is_kept).map(ToOwned::to_owned),
             status: status.filter(|_| is_kept).map(ToOwned::to_owned),
@@ -272,10 +292,28 @@ impl<K: RecordKind> Record<K> {
     /// The whole spec.
     ///
     /// # Errors
-    /// If the API server has accepted a spec that is none of this kind.
+    /// If the API server has accepted a spec that is none of this kind, or if the values take more
+    /// memory than [`MANIFESTS`].
     pub fn spec(&self) -> Result<K::Spec, ReadError> {
+        self.check_weight()?;
         let spec = serde_json::from_str(self.raw_spec());
         spec.map_err(ReadError::of(self.key.kind, "spec"))
+    }
+
+    /// Checks the memory that the values of the spec take.
+    ///
+    /// # Errors
+    /// If the values of the spec take more memory than [`MANIFESTS`].
+    pub fn check_weight(&self) -> Result<(), ReadError> {
+        if self.weight <= MANIFESTS {
+            return Ok(());
+        }
+        let source = serde_json::Error::custom(TOO_LARGE);
+        let error = ReadError::of(self.key.kind, "spec")(source);
+        Err(ReadError {
+            is_too_large: true,
+            ..error
+        })
     }
 
     /// True if the content is stored, not only the indexed fields.

@@ -4,13 +4,17 @@
 //! map keys are sorted by their bytes, characters of HTML are escaped, and numbers have Go's
 //! format.
 
-use std::fmt::Write;
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write},
+};
 
 use baton_apis::{
-    Chart, ClusterRequirements, RegionRequirement, ReleaseEnvironment, RolloutStep,
+    Chart, ClusterRequirements, Raw, RegionRequirement, ReleaseEnvironment, RolloutStep,
     RolloutStrategy, StepCapacity, StepTraffic,
 };
-use serde_json::{Number, Value};
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::Number;
 
 /// The hash of an environment: 32 bits of FNV-1a, as lower-case hex without padding.
 pub fn environment_hash(environment: &ReleaseEnvironment) -> String {
@@ -48,7 +52,7 @@ fn write_environment(text: &mut String, environment: &ReleaseEnvironment) {
     text.push_str(",\"repoUrl\":");
     write_string(text, repo_url);
     text.push_str("},\"values\":");
-    write_value(text, values.as_ref().unwrap_or(&Value::Null));
+    write_json(text, values.as_ref().map_or("null", Raw::text));
     text.push_str(",\"clusterRequirements\":{\"regions\":");
     match regions {
         Some(regions) => write_list(text, regions, write_region),
@@ -103,30 +107,106 @@ fn write_step(text: &mut String, step: &RolloutStep) {
     );
 }
 
-/// The depth of a value is bounded by the JSON parser.
-fn write_value(text: &mut String, value: &Value) {
-    match value {
-        Value::Null => text.push_str("null"),
-        Value::Bool(value) => put(text, format_args!("{value}")),
-        Value::Number(number) => write_number(text, number),
-        Value::String(value) => write_string(text, value),
-        Value::Array(items) => write_list(text, items, write_value),
-        Value::Object(map) => {
-            // The map keeps the order of insertion if any crate of the build enables the feature
-            // `preserve_order` of `serde_json`.
-            let mut entries: Vec<_> = map.iter().collect();
-            entries.sort_by_key(|(key, _)| *key);
-            text.push('{');
-            for (index, (key, value)) in entries.into_iter().enumerate() {
-                if index > 0 {
-                    text.push(',');
-                }
-                write_string(text, key);
-                text.push(':');
-                write_value(text, value);
-            }
-            text.push('}');
+/// Writes JSON in the form of Go, without the values as a tree: it can take fifty times the memory of
+/// the text. The depth is bounded by the parser.
+struct Value<'a>(&'a mut String);
+
+impl<'de> DeserializeSeed<'de> for Value<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Value<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        self.0.push_str("null");
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<(), E> {
+        put(self.0, format_args!("{value}"));
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<(), E> {
+        write_number(self.0, &value.into());
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<(), E> {
+        write_number(self.0, &value.into());
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<(), E> {
+        // JSON has no other numbers.
+        if let Some(number) = Number::from_f64(value) {
+            write_number(self.0, &number);
         }
+        Ok(())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<(), E> {
+        write_string(self.0, value);
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        let Self(text) = self;
+        text.push('[');
+        let begin = text.len();
+        loop {
+            let end = text.len();
+            if end > begin {
+                text.push(',');
+            }
+            if items.next_element_seed(Value(text))?.is_none() {
+                text.truncate(end);
+                break;
+            }
+        }
+        text.push(']');
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let (mut values, mut ranges) = (String::new(), BTreeMap::new());
+        while let Some(key) = map.next_key::<String>()? {
+            let begin = values.len();
+            map.next_value_seed(Value(&mut values))?;
+            ranges.insert(key, begin..values.len());
+        }
+        let Self(text) = self;
+        text.push('{');
+        for (index, (key, range)) in ranges.into_iter().enumerate() {
+            if index > 0 {
+                text.push(',');
+            }
+            write_string(text, &key);
+            text.push(':');
+            text.push_str(&values[range]);
+        }
+        text.push('}');
+        Ok(())
+    }
+}
+
+/// Writes a JSON text in the form of Go. A text that is nested more deeply than the parser allows is
+/// written as it is.
+fn write_json(text: &mut String, json: &str) {
+    let begin = text.len();
+    let mut parser = serde_json::Deserializer::from_str(json);
+    if Value(text).deserialize(&mut parser).is_err() {
+        text.truncate(begin);
+        text.push_str(json);
     }
 }
 
@@ -178,7 +258,7 @@ fn write_string(text: &mut String, value: &str) {
     text.push('"');
 }
 
-fn put(text: &mut String, piece: std::fmt::Arguments<'_>) {
+fn put(text: &mut String, piece: fmt::Arguments<'_>) {
     // Writing to a string cannot fail.
     let _ = text.write_fmt(piece);
 }
@@ -210,7 +290,7 @@ mod tests {
                 version: "0.0.1".into(),
                 repo_url: "https://charts.example.com".into(),
             },
-            values: Some(json!({ "replicaCount": 3 })),
+            values: Some(json!({ "replicaCount": 3 }).into()),
             cluster_requirements: ClusterRequirements {
                 regions: Some(vec![RegionRequirement {
                     name: "local".into(),
@@ -232,11 +312,14 @@ mod tests {
         assert_eq!(environment_hash(&nginx()), "8c60a3ae");
 
         let mut environment = nginx();
-        environment.values = Some(json!({
-            "a": "x<y&z>",
-            "b": { "z": 1.5, "a": null },
-            "c": [true, "é"],
-        }));
+        environment.values = Some(
+            json!({
+                "a": "x<y&z>",
+                "b": { "z": 1.5, "a": null },
+                "c": [true, "é"],
+            })
+            .into(),
+        );
         assert_eq!(environment_hash(&environment), "26ce2b68");
 
         let vanguard = ReleaseEnvironment {
@@ -245,7 +328,7 @@ mod tests {
                 version: "0.0.1".into(),
                 repo_url: String::new(),
             },
-            values: Some(json!({})),
+            values: Some(json!({}).into()),
             cluster_requirements: ClusterRequirements::default(),
             strategy: Some(RolloutStrategy {
                 steps: vec![
@@ -256,6 +339,19 @@ mod tests {
             }),
         };
         assert_eq!(environment_hash(&vanguard), "96a288ff");
+    }
+
+    /// The parser reads 127 levels.
+    #[test]
+    fn values_of_any_depth_have_a_hash() {
+        let hash = |inner: &str| {
+            let text = format!("{}{inner}{}", "[".repeat(200), "]".repeat(200));
+            let mut environment = nginx();
+            environment.values = Some(serde_json::from_str(&text).unwrap());
+            environment_hash(&environment)
+        };
+        assert_eq!(hash("1"), hash("1"));
+        assert_ne!(hash("1"), hash("2"));
     }
 
     #[test]
@@ -327,7 +423,7 @@ mod tests {
             ("-1.25e-10", "-1.25e-10"),
         ] {
             let mut text = String::new();
-            write_value(&mut text, &serde_json::from_str(json).unwrap());
+            write_json(&mut text, json);
             assert_eq!(text, expected, "{json}");
         }
     }
@@ -338,7 +434,7 @@ mod tests {
         let short = (0..10_000)
             .map(|number| {
                 let mut environment = nginx();
-                environment.values = Some(json!(number));
+                environment.values = Some(json!(number).into());
                 environment_hash(&environment)
             })
             .filter(|hash| hash.len() < 8)

@@ -8,6 +8,7 @@ use tokio::{sync::watch, task::JoinSet};
 use tracing::{Instrument as _, Span, debug, error, warn};
 
 use crate::{
+    memory::PassMemory,
     metrics::{ControllerMetrics, Metrics},
     outcomes::ReconcileOutcome,
     queue::{Lane, Queue},
@@ -55,6 +56,12 @@ pub trait Controller: Send + Sync + 'static {
         None
     }
 
+    /// Limit in bytes of the memory that the values take which a reconcile parses; 0 (the default) if
+    /// there are only a few.
+    fn memory(&self, _key: &Self::Key) -> usize {
+        0
+    }
+
     /// Brings one object closer to its desired state. `failures` is the number of its failed
     /// reconciles in a row.
     ///
@@ -74,6 +81,7 @@ type Start = Box<dyn FnOnce(&mut JoinSet<()>, &watch::Sender<bool>) + Send>;
 /// The controllers of a process.
 pub struct Controllers {
     metrics: Metrics,
+    memory: PassMemory,
     starts: Vec<Start>,
 }
 
@@ -83,6 +91,7 @@ impl Controllers {
     pub fn new(metrics: &Metrics) -> Self {
         Self {
             metrics: metrics.clone(),
+            memory: PassMemory::new(),
             starts: Vec::new(),
         }
     }
@@ -105,9 +114,10 @@ impl Controllers {
             cluster: lanes.upgrade().and_then(|lanes| lanes.cluster(key)),
         });
         controller.watches(&queue);
-        let metrics = self.metrics.controller(C::NAME);
+        let (metrics, memory) = (self.metrics.controller(C::NAME), self.memory.clone());
         self.starts.push(Box::new(move |tasks, closing| {
-            tasks.spawn(work(controller, queue, metrics, closing.subscribe()));
+            let closing = closing.subscribe();
+            tasks.spawn(work(controller, queue, (metrics, memory), closing));
         }));
         self
     }
@@ -130,7 +140,7 @@ impl Controllers {
 async fn work<C: Controller>(
     controller: Arc<C>,
     queue: Arc<Queue<C::Key>>,
-    metrics: ControllerMetrics,
+    (metrics, memory): (ControllerMetrics, PassMemory),
     mut closing: watch::Receiver<bool>,
 ) {
     let mut passes = JoinSet::new();
@@ -143,7 +153,10 @@ async fn work<C: Controller>(
                 metrics.waited(waited);
                 let pass = Pass { key, queue: Arc::clone(&queue) };
                 let (controller, metrics) = (Arc::clone(&controller), metrics.clone());
+                let memory = memory.clone();
                 passes.spawn(async move {
+                    let bytes = controller.memory(&pass.key);
+                    let _share = memory.take(&pass.key.namespace(), bytes).await;
                     reconcile(&*controller, &pass.queue, &metrics, &pass.key).await;
                 });
             }

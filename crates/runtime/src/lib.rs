@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod controller;
 pub mod exposition;
+mod memory;
 pub mod metrics;
 pub mod outcomes;
 mod process;

@@ -9,13 +9,15 @@ mod keep;
 use std::collections::BTreeSet;
 
 use baton_apis::{
-    ObjectSetObject, ObjectSetProbe, ServiceUpgradeMethod, SiteApplicationSpec, SiteStop,
-    SiteUpgrade, UpgradeMethod, conditions::Reason,
+    ObjectSetObject, ObjectSetProbe, ObjectSetTemplateSpec, ServiceUpgradeMethod,
+    SiteApplicationSpec, SiteStop, SiteUpgrade, UpgradeMethod, conditions::Reason,
 };
 use baton_engine::{
     chain_names::{begin, short_hash},
     names::{is_label, quoted},
+    redact::without_values,
     slice_parts::{self, placed_by_default},
+    weight::{MANIFESTS, TOO_LARGE, of_json},
 };
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
@@ -133,7 +135,7 @@ pub fn record_name(application: &str, version: &str, edit: &str) -> String {
 /// a namespace are in that of the application, also in sites.
 ///
 /// # Errors
-/// If the template cannot be brought to sites, or a window is invalid.
+/// If the template cannot be brought to sites or takes too much memory, or a window is invalid.
 ///
 /// # Caveats
 /// The edit is a hash of the serialised template. A new field in its types has to be omitted while
@@ -142,11 +144,12 @@ pub fn content(
     (namespace, application): (&str, &str),
     spec: &SiteApplicationSpec,
 ) -> Result<Content, Invalid> {
-    let template = &spec.template.spec;
-    check(spec).map_err(|message| Invalid {
-        reason: Reason::InvalidTemplate,
-        message,
-    })?;
+    if of_json(spec.template.spec.text()) > MANIFESTS {
+        return Err(invalid(format!("template: {TOO_LARGE}")));
+    }
+    let template = spec.template.spec.read();
+    let template = template.map_err(|error| invalid(unreadable(&error)))?;
+    check(&template).map_err(invalid)?;
     Windows::compile(&spec.upgrade_windows).map_err(|error| Invalid {
         reason: Reason::InvalidWindow,
         message: error.to_string(),
@@ -158,23 +161,19 @@ pub fn content(
         ..SiteUpgrade::default()
     };
     let (mut phases, mut slices) = (Vec::new(), Vec::new());
-    for phase in template.phases.iter().flatten() {
-        let parts = slice_parts::in_parts(
-            phase
-                .objects
-                .iter()
-                .map(|entry| ObjectSetObject {
-                    object: placed_by_default(entry.object.clone(), namespace),
-                    ..entry.clone()
-                })
-                .collect(),
-        );
+    let edit = short_hash(&json!([template, upgrade]).to_string());
+    for phase in template.phases.into_iter().flatten() {
+        let objects = phase.objects.into_iter().map(|entry| ObjectSetObject {
+            object: placed_by_default(entry.object, namespace),
+            ..entry
+        });
+        let parts = slice_parts::in_parts(objects.collect());
         let parts: Vec<_> = parts
             .into_iter()
             .map(|part| slice(application, json!(part)))
             .collect();
         phases.push(SnapshotPhase {
-            name: phase.name.clone(),
+            name: phase.name,
             slices: parts.iter().map(|slice| slice.name.clone()).collect(),
         });
         for part in parts {
@@ -183,14 +182,13 @@ pub fn content(
             }
         }
     }
-    let edit = short_hash(&json!([template, upgrade]).to_string());
     let snapshot = Snapshot {
         version: spec.version.clone(),
         edit,
         phases,
-        availability_probes: template.availability_probes.clone().unwrap_or_default(),
+        availability_probes: template.availability_probes.unwrap_or_default(),
         success_delay_seconds: template.success_delay_seconds,
-        service_account_name: template.service_account_name.clone(),
+        service_account_name: template.service_account_name,
         upgrade,
     };
     Ok(Content { snapshot, slices })
@@ -204,11 +202,22 @@ fn slice(application: &str, objects: Value) -> Slice {
     }
 }
 
+fn invalid(message: String) -> Invalid {
+    Invalid {
+        reason: Reason::InvalidTemplate,
+        message,
+    }
+}
+
+fn unreadable(error: &serde_json::Error) -> String {
+    format!("template: {}", without_values(&error.to_string()))
+}
+
 /// Checks a template; the error is a message.
-fn check(spec: &SiteApplicationSpec) -> Result<(), String> {
+fn check(template: &ObjectSetTemplateSpec) -> Result<(), String> {
     let mut names = BTreeSet::new();
     let mut objects = 0;
-    for phase in spec.template.spec.phases.iter().flatten() {
+    for phase in template.phases.iter().flatten() {
         let name = quoted(&phase.name);
         if !is_label(&phase.name) {
             return Err(format!(
@@ -243,6 +252,8 @@ fn check(spec: &SiteApplicationSpec) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use baton_apis::Raw;
+
     use super::*;
 
     fn application(phases: &Value) -> SiteApplicationSpec {
@@ -274,7 +285,11 @@ mod tests {
         );
         assert_ne!(
             plain,
-            edit(|spec| spec.template.spec.success_delay_seconds = Some(3))
+            edit(|spec| {
+                let mut template = spec.template.spec.read().unwrap();
+                template.success_delay_seconds = Some(3);
+                spec.template.spec = Raw::of(&template).unwrap();
+            })
         );
     }
 

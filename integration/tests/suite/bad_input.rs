@@ -14,6 +14,7 @@ both_scopes! {
     a_renamed_key_of_a_template_is_refused;
     an_invalid_cel_rule_is_reported;
     a_missing_slice_is_reported;
+    a_slice_that_is_named_twice_is_refused;
 }
 
 async fn refused(ns: &TestNamespace, name: &str, texts: &[&str]) -> Revision {
@@ -285,6 +286,56 @@ async fn a_missing_slice_is_reported(scope: Scope) {
 }
 
 /// The scope of a kind is read from discovery, not from the manifest.
+/// Every mention of a slice would take its memory again.
+async fn a_slice_that_is_named_twice_is_refused(scope: Scope) {
+    let ns = TestNamespace::new(scope).await;
+    ns.create_slice("slice", [configmap("once")]).await;
+    ns.revision(1)
+        .phase_with_slices("a", [], &["slice"])
+        .phase_with_slices("b", [], &["slice"])
+        .create()
+        .await;
+    let slice = ns.set_name("slice");
+    let text = format!("Phase \"b\": slice \"{slice}\" is named twice.");
+    refused(&ns, "v1", &[&text]).await;
+    assert_eq!(ns.get(&configmap("once")).await, None);
+    ends(&ns, "v1").await;
+}
+
+/// A ConfigMap whose values take 70 MiB in a parser. Its text has 0.6 MB.
+fn bomb() -> Entry {
+    let maps = vec![json!({ "a": 0 }); 80_000];
+    configmap("bomb").with("/data", json!(maps))
+}
+
+#[tokio::test]
+async fn manifests_that_take_too_much_memory_are_refused_and_can_be_deleted() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    ns.revision(1).phase("a", [bomb()]).create().await;
+    let text = "the values of the manifests take more than 64 MiB of memory";
+    refused(&ns, "v1", &[text]).await;
+    ends(&ns, "v1").await;
+}
+
+/// The limit is for a revision as a whole.
+#[tokio::test]
+async fn slices_that_take_too_much_memory_together_are_refused() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let half = |name: &str| {
+        let maps = vec![json!({ "a": 0 }); 45_000];
+        configmap(name).with("/data", json!(maps))
+    };
+    ns.create_slice("first", [half("first")]).await;
+    ns.create_slice("second", [half("second")]).await;
+    ns.revision(1)
+        .phase_with_slices("a", [], &["first", "second"])
+        .create()
+        .await;
+    let text = "slice \"second\": with this slice, the values of the manifests take more than";
+    refused(&ns, "v1", &[text]).await;
+    ends(&ns, "v1").await;
+}
+
 #[tokio::test]
 async fn a_cluster_scoped_object_in_a_namespaced_revision_is_refused() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

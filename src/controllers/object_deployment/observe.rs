@@ -23,6 +23,7 @@ use serde_json::Value;
 use super::ObjectDeployments;
 use crate::delivery::{
     lost_hubs,
+    observed::Room,
     shared::{AtStep as _, Error},
 };
 
@@ -73,7 +74,7 @@ impl ObjectDeployments {
         if orphans.is_empty() {
             return Ok(false);
         }
-        let spec = deployment.spec()?;
+        let spec = deployment.outline()?;
         let Ok(selector) = Labels::compile(&spec.selector) else {
             return Ok(false);
         };
@@ -109,7 +110,8 @@ impl ObjectDeployments {
         template: &'a Value,
         creation: &Creation,
     ) -> Result<Snapshot<'a>, Error> {
-        let spec = record.spec()?;
+        let spec = record.outline()?;
+        let is_read = record.check_weight().is_ok();
         let records = self.observed.revisions.controlled_by(record);
         let mut members = Vec::with_capacity(records.len());
         for record in &records {
@@ -125,8 +127,8 @@ impl ObjectDeployments {
             Some(newest) if matches!(creation, Creation::Done(made) if *made.name == *newest.key.name) => {
                 true
             }
-            Some(newest) => self.fits(record, newest, &spec, template).await?,
-            None => false,
+            Some(newest) if is_read => self.fits(record, newest, &spec, template).await?,
+            _ => false,
         };
         let key = &record.key;
         let mut snapshot = Snapshot {
@@ -200,17 +202,20 @@ impl ObjectDeployments {
         ))
     }
 
-    /// The objects that a revision's manifests name, slices included; `None` if a slice is missing.
+    /// The objects that a revision's manifests name, slices included; `None` if a slice is missing or
+    /// too large.
     async fn contents(&self, record: &RevisionRecord) -> Result<Option<Objects>, Error> {
         let mut objects = Objects::new();
         let mut add = |manifest: &Value| {
             objects.insert(manifest_reference(manifest, &record.key.namespace));
         };
+        let mut room = Room::beside(record);
         for phase in record.spec()?.phases.into_iter().flatten() {
             phase.objects.iter().for_each(|entry| add(&entry.object));
             for name in &phase.slices {
                 let key = record.key.slice(name);
-                match self.observed.slice(&self.shared.api, &key).await? {
+                let slice = self.observed.slice(&self.shared.api, &key).await?;
+                match slice.filter(|slice| room.take(slice)) {
                     Some(slice) => slice.spec()?.iter().for_each(|entry| add(&entry.object)),
                     None => return Ok(None),
                 }

@@ -23,7 +23,10 @@ use baton_runtime::controller::Controller as _;
 use serde_json::{Value, json};
 
 use super::ObjectDeployments;
-use crate::delivery::shared::{AtStep as _, Error, Refusal};
+use crate::delivery::{
+    observed::Room,
+    shared::{AtStep as _, Error, Refusal},
+};
 
 impl ObjectDeployments {
     /// The spec of the next revision. Creates its slices.
@@ -153,10 +156,11 @@ impl ObjectDeployments {
         revision: &ObjectSetSpec,
         spec: &ObjectDeploymentSpec,
     ) -> Result<BTreeMap<String, Vec<ObjectSetObject>>, Error> {
-        let mut contents = BTreeMap::new();
+        let (mut contents, mut room) = (BTreeMap::new(), Room::beside(record));
         for name in slices::instead_of_objects(revision, &spec.template.spec) {
             let key = record.key.slice(name);
-            if let Some(slice) = self.observed.slice(&self.shared.api, &key).await? {
+            let slice = self.observed.slice(&self.shared.api, &key).await?;
+            if let Some(slice) = slice.filter(|slice| room.take(slice)) {
                 contents.insert(name.to_owned(), slice.spec()?);
             }
         }

@@ -1,6 +1,6 @@
 //! Reads a revision: its slices, its probes, and the errors in its content.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use baton_apis::{
     ObjectSetProbe, ObjectSetSpec, ObjectSetStatus, ObjectSetTemplatePhase, conditions::Reason,
@@ -13,6 +13,7 @@ use baton_engine::{
     names::{is_subdomain, quoted},
     preflight::Preflight,
     revision::{Delivery, Phase, Revision, duplicates, prepare},
+    weight::TOO_LARGE,
 };
 use baton_kubernetes::account::Account;
 use baton_probes::Probes;
@@ -24,6 +25,7 @@ use baton_runtime::controller::Controller as _;
 use super::ObjectSets;
 use crate::delivery::{
     heirs::as_revision,
+    observed::Room,
     phase_content::misplaced_account,
     shared::{AtStep as _, Error},
 };
@@ -86,11 +88,17 @@ impl ObjectSets {
         record: &RevisionRecord,
         status: &ObjectSetStatus,
     ) -> Result<Loaded, Error> {
-        let spec = record.spec()?;
+        // The remaining content is not read: the revision has written nothing.
+        let (spec, too_large) = match record.spec() {
+            Err(error) if error.is_too_large() => (ObjectSetSpec::default(), Some(error)),
+            spec => (spec?, None),
+        };
         let account = self
             .shared
             .account(&record.key.namespace, spec.service_account_name.as_deref());
         let mut problems = references(record, &spec);
+        let is_read = too_large.is_none();
+        problems.extend(too_large.map(|error| error.to_string()));
         let named = spec.service_account_name.as_ref();
         problems.extend(misplaced_account(&record.key, named));
         let mut revision = Revision {
@@ -113,7 +121,7 @@ impl ObjectSets {
         } = spec;
         let mut phases = phases.unwrap_or_default();
         let (missing_slices, impossible_slices) = self.inline_slices(record, &mut phases).await?;
-        let is_complete = missing_slices.is_empty() && impossible_slices.is_empty();
+        let is_complete = is_read && missing_slices.is_empty() && impossible_slices.is_empty();
         let content_hash = is_complete.then(|| content_hash(&phases));
         leave_replicas(&mut phases, &record.key.namespace);
         problems.extend(missing_slices.iter().cloned());
@@ -226,6 +234,7 @@ impl ObjectSets {
         phases: &mut [ObjectSetTemplatePhase],
     ) -> Result<(Vec<String>, Vec<String>), Error> {
         let (mut missing, mut impossible) = (Vec::new(), Vec::new());
+        let (mut room, mut seen) = (Room::beside(record), BTreeSet::new());
         for phase in phases {
             for name in std::mem::take(&mut phase.slices) {
                 // The schema refuses these names as well. This check is for revisions older than
@@ -238,9 +247,23 @@ impl ObjectSets {
                     ));
                     continue;
                 }
+                if !seen.insert(name.clone()) {
+                    impossible.push(format!(
+                        "Phase \"{}\": slice \"{name}\" is named twice.",
+                        phase.name
+                    ));
+                    continue;
+                }
                 let problem = match self.slice(record, &name).await {
-                    Ok(Some(slice)) => {
+                    Ok(Some(slice)) if room.take(&slice) => {
                         phase.objects.extend(slice.spec()?);
+                        continue;
+                    }
+                    Ok(Some(_)) => {
+                        let (phase, what) = (&phase.name, "with this slice,");
+                        impossible.push(format!(
+                            "Phase \"{phase}\": slice \"{name}\": {what} {TOO_LARGE}."
+                        ));
                         continue;
                     }
                     Ok(None) => " not found.".to_owned(),

@@ -50,8 +50,18 @@ impl ObjectSetPhases {
         if record.deleting {
             return self.take_back(&record, cluster, contact).await;
         }
-        if let Some(text) = changed_content(&record.spec()?, &record.status()?) {
-            return self.refuse_change(&record, &text).await;
+        match record.spec() {
+            Err(error) if error.is_too_large() => {
+                let reason = ("False", Reason::PreflightError);
+                let result = (ReconcileOutcome::Blocked, Requeue::OnEvent);
+                let text = error.to_string();
+                return self.report_unknown(&record, reason, &text, result).await;
+            }
+            spec => {
+                if let Some(text) = changed_content(&spec?, &record.status()?) {
+                    return self.refuse_change(&record, &text).await;
+                }
+            }
         }
         if self.mirror_of(&record, cluster).is_none() && !self.has_place(cluster) {
             // The phase does not get a finalizer either, so that its deletion waits for nothing.

@@ -7,7 +7,7 @@ use baton_apis::{
     EVERY_VERSION, SiteApplication, SiteApplicationStatus, SiteDeployment,
     constants::LABEL_SITE_APPLICATION, kinds,
 };
-use baton_engine::conditions::Requeue;
+use baton_engine::{conditions::Requeue, weight::of_json};
 use baton_kubernetes::collection::Extent;
 use baton_records::{revision::RevisionKind, slice::SliceKey, store::Change as RecordChange};
 use baton_runtime::{
@@ -83,6 +83,12 @@ impl Controller for SiteApplications {
             let slice = change.record().filter(|_| is_gone);
             slice.map(|it| this.users_of(&it.key)).unwrap_or_default()
         });
+    }
+
+    fn memory(&self, key: &Key) -> usize {
+        let stores = &self.context.stores;
+        let application = stores.applications.get(&key.namespace, &key.name);
+        application.map_or(0, |it| of_json(it.spec.template.spec.text()))
     }
 
     async fn reconcile(&self, key: &Key, failures: u32) -> Result<Reconciled, Error> {

@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 use crate::fixtures::Fixture;
 
 async fn render(charts: &Charts, chart: &Chart, values: &Value) -> Result<Vec<Value>, Error> {
+    let values = values.clone().into();
     let rendering = Rendering {
         chart,
-        values: Some(values),
+        values: Some(&values),
         name: "shop-1",
         namespace: "shop",
     };

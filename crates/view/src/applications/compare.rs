@@ -61,8 +61,10 @@ pub fn environment(from: Option<&ReleaseEnvironment>, to: &ReleaseEnvironment) -
         outline
     };
     let values = |environment: &ReleaseEnvironment| {
-        let values = environment.values.clone();
-        values.filter(|values| !values.is_null())
+        let values = environment.values.as_ref()?;
+        // Values that are nested too deeply to be read are compared as text.
+        let values = values.read().unwrap_or_else(|_| values.text().into());
+        Some(values).filter(|values: &Value| !values.is_null())
     };
     let fate = if from.is_some() {
         DiffOutcome::Changed

@@ -239,7 +239,7 @@ impl ApplicationArgs {
                 version,
                 repo_url,
             },
-            values: values.map(Value::Object),
+            values: values.map(|it| Value::Object(it).into()),
             cluster_requirements: ClusterRequirements {
                 regions: Some(self.region.clone()),
                 capabilities: self.capability.clone(),

@@ -503,10 +503,10 @@ fn values_may_be_left_out() {
     let mut world = World::resolved(with(None)).with(&[(with(None), true)]);
     world.sync();
     assert_eq!(world.log, ["status"]);
-    world.application.spec.template = with(Some(json!(null)));
+    world.application.spec.template = with(Some(json!(null).into()));
     world.sync();
     assert!(world.log.is_empty(), "{:?}", world.log);
-    world.application.spec.template = with(Some(json!({})));
+    world.application.spec.template = with(Some(json!({}).into()));
     world.sync();
     assert_eq!(world.releases.len(), 2);
 }

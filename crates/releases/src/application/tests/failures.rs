@@ -239,7 +239,7 @@ fn a_release_has_the_exact_version_of_the_template() {
     world.sync();
     assert_eq!(world.application.spec.template.chart.version, "1");
     world.complete(0);
-    world.application.spec.template.values = Some(serde_json::json!({"a": 1}));
+    world.application.spec.template.values = serde_json::from_str(r#"{"a":1}"#).unwrap();
     world.sync();
     assert_eq!(world.releases.len(), 2);
     assert_eq!(
