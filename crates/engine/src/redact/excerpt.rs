@@ -134,7 +134,9 @@ mod tests {
             ("ä weak ö", &["weak"], "… weak …"),
         ] {
             let mut excerpt = Excerpt::of(message);
-            public.iter().for_each(|text| excerpt.show_text(text));
+            for text in public {
+                excerpt.show_text(text);
+            }
             assert_eq!(excerpt.into_text(), expected, "{message}");
         }
     }
