@@ -83,7 +83,7 @@ pub(crate) struct PhasePass<'a> {
 
 /// The spec of a phase; an empty one, and the problem, if its manifests take too much memory. Such a
 /// phase has delivered nothing.
-fn spec_unless_too_large(
+pub(crate) fn spec_unless_too_large(
     record: &PhaseRecord,
 ) -> Result<(ObjectSetPhaseSpec, Option<String>), ReadError> {
     match record.spec() {

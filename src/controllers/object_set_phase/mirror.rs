@@ -28,6 +28,7 @@ use crate::delivery::{
     heirs::heirs_elsewhere,
     lost_hubs,
     phase_content::{changed_content, content_hash},
+    phase_pass::spec_unless_too_large,
     ran::ended_before,
     shared::{AtStep as _, Error},
 };
@@ -137,7 +138,7 @@ impl ObjectSetPhases {
         if *old == reported {
             return Ok(reported);
         }
-        let spec = record.spec()?;
+        let (spec, _) = spec_unless_too_large(record)?;
         let phase = ReportedPhase {
             spec: &spec,
             generation: record.generation,
