@@ -46,7 +46,7 @@ impl Rendered {
 }
 
 /// The objects of a chart. They count as memory in use until this is dropped: see
-/// [`Settings::memory`].
+/// [`crate::Settings::memory`].
 #[derive(Debug)]
 pub struct Documents {
     /// The objects, in the order of helm's output.
@@ -73,7 +73,7 @@ impl Charts {
     /// [`baton_releases::chart::content`].
     ///
     /// # Guarantees
-    /// - A chart gets no more memory, time and output than [`Limits`] allow, no network, and no
+    /// - A chart gets no more memory, time and output than [`crate::Limits`] allow, no network, and no
     ///   access to this process.
     /// - When this function returns or is dropped, the process of the rendering and its files are
     ///   gone.
@@ -134,7 +134,7 @@ impl Charts {
     /// namespaces take turns.
     ///
     /// # Errors
-    /// [`Error::Broken`], also if the objects take more memory than [`Limits::values`] allows.
+    /// [`Error::Broken`], also if the objects take more memory than [`crate::Limits::values`] allows.
     pub async fn read(&self, rendered: Rendered) -> Result<Documents, Error> {
         let (memory, most) = (&self.inner.memory, self.inner.settings.limits.values);
         let share = memory.of_text(&rendered.namespace, rendered.size(), most);
