@@ -99,6 +99,7 @@ impl Charts {
         };
         let values = match values {
             None => "{}",
+            Some(values) if values.text() == "null" => "{}",
             Some(values) if values.text().trim_start().starts_with('{') => values.text(),
             Some(_) => return Err(broken("the values are not a map".to_owned())),
         };

@@ -81,11 +81,20 @@ impl Values {
             Value::Object(map) if map.contains_key("apiVersion") && map.contains_key("kind") => {
                 self.collect_object(map);
             }
-            Value::Object(map) => map.values().for_each(|value| self.collect(value)),
+            Value::Object(map) => self.collect_fields(map),
             Value::Array(list) => list.iter().for_each(|value| self.collect(value)),
             Value::String(text) => self.add(text),
             Value::Number(number) => self.add(&number.to_string()),
             Value::Null | Value::Bool(_) => {}
+        }
+    }
+
+    /// Texts of the field `type` are words of the API, such as `Recreate`, and part of its messages.
+    fn collect_fields(&mut self, map: &Map<String, Value>) {
+        for (key, value) in map {
+            if key != "type" || !value.is_string() {
+                self.collect(value);
+            }
         }
     }
 

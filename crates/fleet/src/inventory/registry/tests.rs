@@ -331,7 +331,7 @@ fn the_readable_fields_of_a_malformed_cluster_are_used() {
         .api_master
         .unwrap_err();
     assert!(
-        error.contains("unknown variant `Carrier pigeon`"),
+        error.contains("unknown variant a value, expected `Push` or `Pull`"),
         "{error}"
     );
     assert_eq!(Cluster::read(&raw(&json!({"spec": {}}))), None);
