@@ -4,6 +4,8 @@
 //! the same bytes: a sparse file, a second key, a number that does not fit. So helm gets an archive
 //! that is written here from what was read.
 
+mod schema;
+
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeSet,
@@ -19,19 +21,6 @@ use crate::Limits;
 
 /// Limit of the nesting of archives of dependencies.
 const MAX_DEPTH: usize = 8;
-
-/// File of a chart with the schema of its values.
-const SCHEMA: &str = "values.schema.json";
-
-/// Paths of the drafts of JSON Schema that helm contains.
-const DRAFTS: [&str; 6] = [
-    "schema",
-    "draft-04/schema",
-    "draft-06/schema",
-    "draft-07/schema",
-    "draft/2019-09/schema",
-    "draft/2020-12/schema",
-];
 
 /// Limit in bytes of a file whose content is read.
 const MOST_METADATA: u64 = 4 << 20;
@@ -233,9 +222,9 @@ impl Reader<'_> {
                 let content = read(&mut entry, MOST_METADATA).map_err(failed)?;
                 append(&mut copy, &path, &content).map_err(failed)?;
                 metadata = Some(content);
-            } else if is_schema(&inner) {
+            } else if schema::is_schema(&inner) {
                 let content = read(&mut entry, MOST_METADATA).map_err(failed)?;
-                match schema(&path, &content)? {
+                match schema::for_helm(&path, &content)? {
                     Some(content) => append(&mut copy, &path, &content).map_err(failed)?,
                     None => self.left_out.borrow_mut().push(path.clone()),
                 }
@@ -332,18 +321,6 @@ fn split(path: &str) -> Result<(String, String), Error> {
     }
 }
 
-/// True if helm reads a file of a chart as a schema of values: in the folder of a chart or of one of
-/// its dependencies. Elsewhere, a file of this name is only content for templates.
-fn is_schema(inner: &str) -> bool {
-    let mut folders = match inner.rsplit_once('/') {
-        None => return inner == SCHEMA,
-        Some((folders, SCHEMA)) => folders.rsplit('/'),
-        Some(_) => return false,
-    };
-    folders.next();
-    folders.next() == Some("charts")
-}
-
 /// True if helm unpacks a file of a chart as a chart.
 fn is_dependency(inner: &str) -> bool {
     let mut parts = inner.rsplit('/');
@@ -382,50 +359,6 @@ fn identity(metadata: &[u8]) -> Result<(String, String), Error> {
         ))),
     };
     Ok((field("name")?, field("version")?))
-}
-
-/// The schema of values for helm; `None` if it refers to something outside of itself.
-///
-/// # Errors
-/// If it is no JSON.
-fn schema(path: &str, content: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-    // Helm skips this mark as well.
-    let content = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content);
-    let unreadable =
-        |error: serde_json::Error| Error::Schema(path.to_owned(), error.line(), error.column());
-    let schema: Value = serde_json::from_slice(content).map_err(unreadable)?;
-    if !is_local(&schema) {
-        return Ok(None);
-    }
-    serde_json::to_vec(&schema).map(Some).map_err(unreadable)
-}
-
-/// True if a schema has no reference outside of itself.
-fn is_local(schema: &Value) -> bool {
-    match schema {
-        Value::Object(map) => map.iter().all(|(key, value)| {
-            let local = match (key.as_str(), value) {
-                ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(text)) => {
-                    text.starts_with('#')
-                }
-                ("$schema", Value::String(text)) => is_draft(text),
-                _ => true,
-            };
-            local && is_local(value)
-        }),
-        Value::Array(list) => list.iter().all(is_local),
-        _ => true,
-    }
-}
-
-/// True for the URL of a draft that helm contains.
-fn is_draft(url: &str) -> bool {
-    let url = url
-        .strip_prefix("https://")
-        .or_else(|| url.strip_prefix("http://"));
-    let url = url.map(|url| url.strip_suffix('#').unwrap_or(url));
-    let path = url.and_then(|url| url.strip_prefix("json-schema.org/"));
-    path.is_some_and(|path| DRAFTS.contains(&path))
 }
 
 fn name_of(kind: EntryType) -> &'static str {

@@ -42,6 +42,7 @@
 //! child, and is removed from the store.
 
 pub mod budget;
+mod changes;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -51,12 +52,16 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use self::budget::Budget;
-use self::table::{Changes, Id, Table, WriteEnd};
+use self::changes::Changes;
+use self::table::{Table, WriteEnd};
 use crate::{
     object::{ObjectError, ObjectParts, Owner, Stored},
     watch::Event,
 };
 use baton_engine::{Gvk, ObjectKey};
+
+/// Namespace and name of an object.
+type Id<'a> = (&'a str, &'a str);
 
 /// The cause of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

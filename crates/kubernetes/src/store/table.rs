@@ -5,12 +5,12 @@ use std::{
     sync::Arc,
 };
 
-use super::{ObjectChange, Source, Store};
+use super::{
+    Id, Source, Store,
+    changes::{Changes, merge, object_key},
+};
 use crate::object::{Names, ObjectParts, Owner, Stored};
 use baton_engine::{Gvk, ObjectKey, ended};
-
-/// Namespace and name of an object.
-pub(super) type Id<'a> = (&'a str, &'a str);
 
 /// Objects by namespace, then by name.
 type Objects = HashMap<Box<str>, HashMap<Box<str>, Entry>>;
@@ -432,24 +432,6 @@ fn note_end(ended: &mut VecDeque<Ended>, gvk: &Gvk, id: Id<'_>, last: &Arc<Store
     }
 }
 
-/// Adds the owners that are missing.
-fn merge(owners: &mut Vec<Owner>, more: Vec<Owner>) {
-    for owner in more {
-        if !owners.iter().any(|listed| listed.uid == owner.uid) {
-            owners.push(owner);
-        }
-    }
-}
-
-fn object_key(gvk: &Gvk, (namespace, name): Id<'_>) -> ObjectKey {
-    ObjectKey {
-        group: gvk.group.clone(),
-        kind: gvk.kind.clone(),
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-    }
-}
-
 fn entry_mut<'a>(objects: &'a mut Objects, (namespace, name): Id<'_>) -> Option<&'a mut Entry> {
     objects.get_mut(namespace)?.get_mut(name)
 }
@@ -464,47 +446,4 @@ fn entry_or_new<'a>(objects: &'a mut Objects, (namespace, name): Id<'_>) -> &'a 
         names.insert(name.into(), Entry::default());
     }
     names.get_mut(name).expect("inserted above")
-}
-
-/// Collects changes under the lock, to report them after it is released.
-pub(super) struct Changes<'a> {
-    store: &'a Store,
-    source: Source,
-    found: Vec<ObjectChange>,
-}
-
-impl<'a> Changes<'a> {
-    pub(super) fn new(store: &'a Store, source: Source) -> Self {
-        Self {
-            store,
-            source,
-            found: Vec::new(),
-        }
-    }
-
-    fn add(&mut self, (namespace, name): Id<'_>, owners: Vec<Owner>, source: Source) {
-        let earlier = self.found.iter_mut().find(|change| {
-            // A write and a state that was observed meanwhile are one change.
-            self.source == Source::Write
-                && *change.key.namespace == *namespace
-                && *change.key.name == *name
-        });
-        if let Some(earlier) = earlier {
-            merge(&mut earlier.owners, owners);
-            earlier.source = source;
-            return;
-        }
-        self.found.push(ObjectChange {
-            gvk: Arc::clone(&self.store.gvk),
-            key: object_key(&self.store.gvk, (namespace, name)),
-            owners,
-            source,
-        });
-    }
-
-    pub(super) fn report(self) {
-        for change in self.found {
-            (self.store.report)(change);
-        }
-    }
 }
