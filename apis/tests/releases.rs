@@ -11,7 +11,8 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 fn read<T: DeserializeOwned>(yaml: &str) -> T {
-    serde_saphyr::from_str(yaml).expect("the fixture is readable")
+    let value: Value = serde_saphyr::from_str(yaml).expect("the fixture is YAML");
+    serde_json::from_value(value).expect("the fixture is readable")
 }
 
 /// An object that is read is written unchanged.
