@@ -24,6 +24,7 @@ use baton_probes::shape::Shape;
 use serde_json::Value;
 
 pub use self::about::about;
+use crate::texts::shorten;
 
 /// The texts that precede a value, up to its quote if it has one: types of errors of Kubernetes'
 /// validation, and parsers, those of Baton included.
@@ -97,9 +98,14 @@ fn without_keys(message: &str) -> String {
     out
 }
 
+/// Limit of the length of the error of a parser, in bytes.
+const MAX_PARSE_ERROR: usize = 300;
+
 /// The error of a parser of JSON, without the values that it quotes.
 pub fn parse_error(error: &serde_json::Error) -> String {
-    without_values(&error.to_string())
+    let mut text = without_values(&error.to_string());
+    shorten(&mut text, MAX_PARSE_ERROR);
+    text
 }
 
 /// A URL without its user, password and query, any of which may be a secret.
@@ -227,6 +233,22 @@ fn without_value(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_unreadable_answer_is_not_quoted() {
+        for (text, expected) in [
+            ("x".repeat(1 << 20), ""),
+            ("hunter2".to_owned(), "invalid type"),
+        ] {
+            let error = serde_json::from_str::<Vec<u8>>(&format!("\"{text}\"")).unwrap_err();
+            let problem = parse_error(&error);
+            assert!(
+                problem.contains(expected) && !problem.contains(&text),
+                "{problem}"
+            );
+            assert!(problem.len() <= MAX_PARSE_ERROR);
+        }
+    }
 
     #[test]
     fn short_plain_values_are_shown_and_others_are_redacted() {

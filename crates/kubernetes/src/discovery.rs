@@ -21,11 +21,10 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 
 use crate::{
-    error,
     path::{self, NameError},
     wire::{self, WireError},
 };
-use baton_engine::{Gvk, ObjectKey, revision::KindScope};
+use baton_engine::{Gvk, ObjectKey, redact::parse_error, revision::KindScope};
 
 /// Lifetime of a cached answer that a kind is not served.
 const NEGATIVE: Duration = Duration::from_secs(3);
@@ -262,10 +261,7 @@ fn failed(gvk: &Gvk, cause: String) -> DiscoveryError {
 }
 
 fn unreadable(gvk: &Gvk, error: &serde_json::Error) -> DiscoveryError {
-    failed(
-        gvk,
-        format!("unreadable answer: {}", error::unreadable(error)),
-    )
+    failed(gvk, format!("unreadable answer: {}", parse_error(error)))
 }
 
 /// Reads the versions of an `APIGroup`, or of the `APIVersions` of the core group.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use baton_apis::conditions::MAX_MESSAGE_LENGTH;
 use baton_engine::{
-    redact::{parse_error, without_values},
+    redact::without_values,
     texts::{collapse_whitespace, shorten},
 };
 
@@ -43,17 +43,6 @@ pub fn request_failure(error: &kube::Error) -> String {
     text
 }
 
-/// Limit of the length of a problem in an unreadable answer.
-const MAX_PROBLEM: usize = 300;
-
-/// The problem in an answer that cannot be read, without the values of the answer: the error quotes
-/// them in any length.
-pub fn unreadable(error: &serde_json::Error) -> String {
-    let mut text = parse_error(error);
-    shorten(&mut text, MAX_PROBLEM);
-    text
-}
-
 /// The last cause of an error. That of a failed connection is the one that a person can act upon; those around it name
 /// layers of the client.
 pub fn innermost(error: &(dyn Error + 'static)) -> String {
@@ -67,22 +56,6 @@ pub fn innermost(error: &(dyn Error + 'static)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_unreadable_answer_is_not_quoted() {
-        for (text, expected) in [
-            ("x".repeat(1 << 20), ""),
-            ("hunter2".to_owned(), "invalid type"),
-        ] {
-            let error = serde_json::from_str::<Vec<u8>>(&format!("\"{text}\"")).unwrap_err();
-            let problem = unreadable(&error);
-            assert!(
-                problem.contains(expected) && !problem.contains(&text),
-                "{problem}"
-            );
-            assert!(problem.len() <= MAX_PROBLEM);
-        }
-    }
 
     #[derive(Debug, thiserror::Error)]
     #[error("{text}")]

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
+use baton_engine::redact::parse_error;
 use http::StatusCode;
 use kube::core::Status;
 
-use crate::{
-    error::unreadable,
-    wire::{self, WireError},
-};
+use crate::wire::{self, WireError};
 
 /// The next step after listing or watching has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +64,7 @@ impl WatchError {
             Recovery::Relist,
             format!(
                 "the server sent an unreadable {what}: {}",
-                unreadable(error)
+                parse_error(error)
             ),
         )
     }
