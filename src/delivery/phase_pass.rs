@@ -25,7 +25,6 @@ use baton_probes::Probes;
 use baton_records::{
     key::OwnKind as _,
     phase::{PhaseKind, PhaseRecord},
-    record::ReadError,
     revision::RevisionRecord,
     siblings::CachedSiblings,
 };
@@ -79,19 +78,6 @@ pub(crate) struct PhasePass<'a> {
     pub failures: u32,
     /// Position of the phase in the queue of its site.
     pub site: SitePass,
-}
-
-/// The spec of a phase; an empty one, and the problem, if its manifests take too much memory. Such a
-/// phase has delivered nothing.
-pub(crate) fn spec_unless_too_large(
-    record: &PhaseRecord,
-) -> Result<(ObjectSetPhaseSpec, Option<String>), ReadError> {
-    match record.spec() {
-        Err(error) if error.is_too_large() => {
-            Ok((ObjectSetPhaseSpec::default(), Some(error.to_string())))
-        }
-        spec => Ok((spec?, None)),
-    }
 }
 
 /// The parsed content of a phase.
@@ -170,7 +156,7 @@ impl PhasePass<'_> {
     /// Reads the phase and the objects that it depends on.
     async fn observe(&self) -> Result<ObservedPhase, Error> {
         let record = self.record;
-        let (spec, too_large) = spec_unless_too_large(record)?;
+        let (spec, too_large) = record.spec_unless_too_large()?;
         let mut old = record.status()?;
         let set = self.set();
         let mut loaded = self.load(set.as_deref(), &spec);
@@ -348,7 +334,7 @@ impl PhasePass<'_> {
     /// As [`PhasePass::roll_out`].
     pub(crate) async fn tear_down(&self) -> Result<Option<PhaseOutcome>, Error> {
         let record = self.record;
-        let (mut spec, _) = spec_unless_too_large(record)?;
+        let (mut spec, _) = record.spec_unless_too_large()?;
         let left_out = left_out(&spec, &record.status()?);
         spec.objects.extend(left_out);
         let ParsedPhase {

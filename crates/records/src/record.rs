@@ -300,6 +300,21 @@ impl<K: RecordKind> Record<K> {
         spec.map_err(ReadError::of(self.key.kind, "spec"))
     }
 
+    /// The whole spec, or the default with the problem, if the values take more memory than
+    /// [`MANIFESTS`]. Nothing of such an object was ever written.
+    ///
+    /// # Errors
+    /// As [`Record::spec`] otherwise.
+    pub fn spec_unless_too_large(&self) -> Result<(K::Spec, Option<String>), ReadError>
+    where
+        K::Spec: Default,
+    {
+        match self.spec() {
+            Err(error) if error.is_too_large() => Ok((K::Spec::default(), Some(error.to_string()))),
+            spec => Ok((spec?, None)),
+        }
+    }
+
     /// Checks the memory that the values of the spec take.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use baton_engine::{condition_list::find_true, delegated::reported::ReportedPhase
 use baton_records::{phase::PhaseRecord, record::ReadError};
 use baton_runtime::clock::Clock;
 
-use crate::delivery::{phase_content::content_hash, phase_pass::spec_unless_too_large};
+use crate::delivery::phase_content::content_hash;
 
 /// Reduces the status of a phase to what the agent can have reported. Otherwise a false hash of the
 /// manifests would refuse the phase in each pass of this agent.
@@ -18,7 +18,7 @@ pub(super) fn correct_status(phase: &mut PhaseRecord) -> Result<(), ReadError> {
     if reported == ObjectSetPhaseStatus::default() {
         return Ok(());
     }
-    let (spec, _) = spec_unless_too_large(phase)?;
+    let (spec, _) = phase.spec_unless_too_large()?;
     let limits = ReportedPhase {
         spec: &spec,
         generation: phase.generation,

@@ -88,17 +88,13 @@ impl ObjectSets {
         record: &RevisionRecord,
         status: &ObjectSetStatus,
     ) -> Result<Loaded, Error> {
-        // The remaining content is not read: the revision has written nothing.
-        let (spec, too_large) = match record.spec() {
-            Err(error) if error.is_too_large() => (ObjectSetSpec::default(), Some(error)),
-            spec => (spec?, None),
-        };
+        let (spec, too_large) = record.spec_unless_too_large()?;
         let account = self
             .shared
             .account(&record.key.namespace, spec.service_account_name.as_deref());
         let mut problems = references(record, &spec);
         let is_read = too_large.is_none();
-        problems.extend(too_large.map(|error| error.to_string()));
+        problems.extend(too_large);
         let named = spec.service_account_name.as_ref();
         problems.extend(misplaced_account(&record.key, named));
         let mut revision = Revision {

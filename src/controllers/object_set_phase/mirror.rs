@@ -28,7 +28,6 @@ use crate::delivery::{
     heirs::heirs_elsewhere,
     lost_hubs,
     phase_content::{changed_content, content_hash},
-    phase_pass::spec_unless_too_large,
     ran::ended_before,
     shared::{AtStep as _, Error},
 };
@@ -52,18 +51,14 @@ impl ObjectSetPhases {
         if record.deleting {
             return self.take_back(&record, cluster, contact).await;
         }
-        match record.spec() {
-            Err(error) if error.is_too_large() => {
-                let reason = ("False", Reason::PreflightError);
-                let result = (ReconcileOutcome::Blocked, Requeue::OnEvent);
-                let text = error.to_string();
-                return self.report_unknown(&record, reason, &text, result).await;
-            }
-            spec => {
-                if let Some(text) = changed_content(&spec?, &record.status()?) {
-                    return self.refuse_change(&record, &text).await;
-                }
-            }
+        let (spec, too_large) = record.spec_unless_too_large()?;
+        if let Some(text) = too_large {
+            let reason = ("False", Reason::PreflightError);
+            let result = (ReconcileOutcome::Blocked, Requeue::OnEvent);
+            return self.report_unknown(&record, reason, &text, result).await;
+        }
+        if let Some(text) = changed_content(&spec, &record.status()?) {
+            return self.refuse_change(&record, &text).await;
         }
         if self.mirror_of(&record, cluster).is_none() && !self.has_place(cluster) {
             // The phase does not get a finalizer either, so that its deletion waits for nothing.
@@ -138,7 +133,7 @@ impl ObjectSetPhases {
         if *old == reported {
             return Ok(reported);
         }
-        let (spec, _) = spec_unless_too_large(record)?;
+        let (spec, _) = record.spec_unless_too_large()?;
         let phase = ReportedPhase {
             spec: &spec,
             generation: record.generation,
