@@ -302,16 +302,20 @@ async fn a_slice_that_is_named_twice_is_refused(scope: Scope) {
     ends(&ns, "v1").await;
 }
 
-/// A ConfigMap whose values take 70 MiB in a parser. Its text has 0.6 MB.
-fn bomb() -> Entry {
-    let maps = vec![json!({ "a": 0 }); 80_000];
-    configmap("bomb").with("/data", json!(maps))
+/// A ConfigMap with this number of maps, each of which takes about 850 bytes in a parser and eight in
+/// the text.
+fn bomb(name: &str, maps: usize) -> Entry {
+    let maps = vec![json!({ "a": 0 }); maps];
+    configmap(name).with("/data", json!(maps))
 }
 
 #[tokio::test]
 async fn manifests_that_take_too_much_memory_are_refused_and_can_be_deleted() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    ns.revision(1).phase("a", [bomb()]).create().await;
+    ns.revision(1)
+        .phase("a", [bomb("bomb", 80_000)])
+        .create()
+        .await;
     let text = "the values of the manifests take more than 64 MiB of memory";
     refused(&ns, "v1", &[text]).await;
     ends(&ns, "v1").await;
@@ -321,12 +325,9 @@ async fn manifests_that_take_too_much_memory_are_refused_and_can_be_deleted() {
 #[tokio::test]
 async fn slices_that_take_too_much_memory_together_are_refused() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    let half = |name: &str| {
-        let maps = vec![json!({ "a": 0 }); 45_000];
-        configmap(name).with("/data", json!(maps))
-    };
-    ns.create_slice("first", [half("first")]).await;
-    ns.create_slice("second", [half("second")]).await;
+    for name in ["first", "second"] {
+        ns.create_slice(name, [bomb(name, 45_000)]).await;
+    }
     ns.revision(1)
         .phase_with_slices("a", [], &["first", "second"])
         .create()

@@ -6,7 +6,7 @@ mod failing_writes;
 mod hub;
 mod kills;
 mod network;
-mod repository;
+pub(crate) mod repository;
 mod serving;
 mod shared;
 mod shipper;

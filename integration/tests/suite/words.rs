@@ -1,16 +1,13 @@
 //! One secret takes each way by which errors of other programs reach people. No condition, event,
 //! log or metric contains it: plain, with escapes, in base64, or in another case.
 
-use std::path::{Path, PathBuf};
-
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use baton_hack::charts::{Repository, pack_files};
-use baton_hack::paths::Dirs;
 use baton_integration::application::{ALL_IN, TestApplication, condition, name};
 use baton_integration::prelude::*;
 use baton_integration::sites::{PUSH, Site};
 
 use crate::agent::Pulled;
+use crate::releases_faults::repository::{add, start};
 
 both_scopes! {
     errors_of_the_server_and_of_probes_contain_no_values;
@@ -443,36 +440,6 @@ async fn reports_of_agents_contain_no_values() {
     is_hidden(ns, &[ns.name()], &more).await;
 }
 
-/// Adds a version of the test chart with more files.
-fn add(charts: &Repository, version: &str, more: &[(&str, &str)]) {
-    let folder = Dirs::from_env()
-        .unwrap()
-        .workspace
-        .join("hack/charts/test-nginx-0.0.1");
-    let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
-    for file in [
-        "values.yaml",
-        "templates/_helpers.tpl",
-        "templates/deployment.yaml",
-        "templates/service.yaml",
-    ] {
-        files.push((file.into(), std::fs::read(folder.join(file)).unwrap()));
-    }
-    let chart = json!({ "apiVersion": "v1", "name": "test-nginx", "version": version });
-    files.push(("Chart.yaml".into(), chart.to_string().into_bytes()));
-    files.extend(
-        more.iter()
-            .map(|(path, text)| ((*path).into(), (*text).into())),
-    );
-    for (path, _) in &mut files {
-        *path = Path::new("test-nginx").join(&path);
-    }
-    let files = files
-        .iter()
-        .map(|(path, content)| (path.as_path(), content.as_slice()));
-    charts.add("test-nginx", version, pack_files(files).unwrap());
-}
-
 /// A chart that is refused: its version, an additional template, and a part of the message.
 const TEMPLATES: [(&str, &str, &str); 14] = [
     (
@@ -547,7 +514,7 @@ const SCHEMA: &str = r#"{"type": "object", "properties": {
 async fn errors_of_charts_and_repositories_contain_no_values() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let app = TestApplication::new(&ns, "web").await;
-    let charts = Repository::start(&Dirs::from_env().unwrap()).await.unwrap();
+    let charts = start().await;
     let home = app.clusters[0].joined.secret_reference();
     let home = home["metadata"]["namespace"].as_str().unwrap();
     let secret_of_repository = secret(&ns.unique("repository"))

@@ -19,8 +19,8 @@ pub(crate) async fn start() -> Repository {
     Repository::start(&dirs).await.unwrap()
 }
 
-/// Adds a version of the chart with an additional template.
-pub(crate) fn add(charts: &Repository, version: &str, template: &str) {
+/// Adds a version of the chart with more files, each with its path and content.
+pub(crate) fn add(charts: &Repository, version: &str, more: &[(&str, &str)]) {
     let folder = Dirs::from_env().unwrap().workspace;
     let folder = folder.join("hack/charts/test-nginx-0.0.1");
     let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
@@ -34,7 +34,8 @@ pub(crate) fn add(charts: &Repository, version: &str, template: &str) {
     }
     let chart = json!({ "apiVersion": "v1", "name": "test-nginx", "version": version });
     files.push(("Chart.yaml".into(), chart.to_string().into_bytes()));
-    files.push(("templates/other.yaml".into(), template.into()));
+    let more = more.iter();
+    files.extend(more.map(|(path, text)| ((*path).into(), (*text).into())));
     let root = Path::new("test-nginx");
     for (path, _) in &mut files {
         *path = root.join(&path);
@@ -80,7 +81,7 @@ async fn a_failing_repository_delays_only_the_next_release() {
     };
     let faults = [Fault::Down, lost, Fault::Status(503)];
     for at in 1..=faults.len() + 1 {
-        add(&charts, &format!("0.1.{at}"), "");
+        add(&charts, &format!("0.1.{at}"), &[]);
     }
     app.apply(environment(&app, &charts, "0.0.1", ALL_IN)).await;
     app.completed(0).await;

@@ -50,16 +50,13 @@ async fn a_config_map_with_a_fixed_name_has_the_data_of_the_newest_release() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let app = TestApplication::new(&ns, APP).await;
     let charts = start().await;
-    add(
-        &charts,
-        "0.1.1",
-        &format!("{SETTINGS}  of: one\n  old: here\n"),
-    );
-    add(
-        &charts,
-        "0.1.2",
-        &format!("{SETTINGS}  of: two\n  new: here\n"),
-    );
+    for (version, data) in [
+        ("0.1.1", "  of: one\n  old: here\n"),
+        ("0.1.2", "  of: two\n  new: here\n"),
+    ] {
+        let template = format!("{SETTINGS}{data}");
+        add(&charts, version, &[("templates/other.yaml", &template)]);
+    }
     let first = environment(&app, &charts, "0.1.1", ALL_IN);
     app.apply(first.clone()).await;
     app.completed(0).await;
