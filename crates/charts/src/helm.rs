@@ -42,7 +42,9 @@ pub struct Template<'a> {
 pub enum Error {
     /// Helm cannot be run.
     Start(String),
-    /// The chart exceeds a limit.
+    /// The chart takes more memory than it may.
+    Memory,
+    /// The chart exceeds another limit.
     Chart(String),
     /// Helm refuses the chart. These are its messages, which may quote values in any form: see
     /// [`crate::secrecy`].
@@ -76,8 +78,8 @@ pub fn find(program: Option<&Path>, path: Option<&OsStr>) -> Result<PathBuf, Str
 /// - The process has no access to the environment of this one, and finds no plugins and no cluster.
 /// - The process reads no other files than the archive and programs, and opens no connection, as far
 ///   as the kernel supports this ([`isolation`]).
-/// - The process has no more memory, time and output than `limits` allow. Until the limits are set
-///   it waits for the values, so it never runs without them.
+/// - The process has no more memory in bytes than `memory`, and no more time and output than `limits`
+///   allow. Until the limits are set it waits for the values, so it never runs without them.
 /// - When this function returns or is dropped, the process and all processes that it has started
 ///   are gone.
 ///
@@ -87,6 +89,7 @@ pub async fn template(
     program: &Path,
     folder: &Path,
     template: Template<'_>,
+    memory: usize,
     limits: &Limits,
 ) -> Result<String, Error> {
     let failed = |error: io::Error| Error::Start(format!("cannot run helm: {error}"));
@@ -103,7 +106,7 @@ pub async fn template(
         writable: home.path(),
     };
     let mut group = Group::spawn(&mut command, paths).map_err(failed)?;
-    group.limit(limits).map_err(failed)?;
+    group.limit(memory, limits).map_err(failed)?;
     let ended = timeout(limits.render, group.talk(template.values, limits.output)).await;
     drop(group);
     let ended = match ended {
@@ -115,7 +118,7 @@ pub async fn template(
         return Err(Error::Chart(why));
     }
     if !ended.status.success() {
-        return Err(refusal(&ended, limits));
+        return Err(refusal(&ended, limits.render));
     }
     String::from_utf8(ended.output).map_err(|error| Error::Chart(error.to_string()))
 }
@@ -187,13 +190,13 @@ impl Group {
     }
 
     #[cfg(target_os = "linux")]
-    fn limit(&self, limits: &Limits) -> io::Result<()> {
+    fn limit(&self, memory: usize, limits: &Limits) -> io::Result<()> {
         use rustix::process::{Resource, Rlimit, prlimit};
         let seconds = limits.render.as_secs() + 1;
         for (resource, most) in [
             // The memory that the process can write to. The address space is no measure: Go
             // reserves a gigabyte of it.
-            (Resource::Data, limits.memory),
+            (Resource::Data, memory as u64),
             (Resource::Cpu, seconds),
             (Resource::Fsize, limits.output),
             (Resource::Core, 0),
@@ -221,7 +224,7 @@ impl Group {
         clippy::unused_self,
         reason = "other systems have no such limits"
     )]
-    fn limit(&self, _: &Limits) -> io::Result<()> {
+    fn limit(&self, _: usize, _: &Limits) -> io::Result<()> {
         Ok(())
     }
 
@@ -287,19 +290,17 @@ async fn read(pipe: Option<impl AsyncRead + Unpin>, most: u64) -> io::Result<Vec
 }
 
 /// The reason that a process ended without success.
-fn refusal(ended: &Ended, limits: &Limits) -> Error {
+fn refusal(ended: &Ended, time: Duration) -> Error {
     use std::os::unix::process::ExitStatusExt;
     let words = String::from_utf8_lossy(&ended.words);
     let has = |text: &str| words.contains(text);
-    if has("out of memory") || has("cannot allocate memory") || has("failed to reserve page") {
-        let memory = limits.memory;
-        return Error::Chart(format!(
-            "rendering takes more than {memory} bytes of memory"
-        ));
+    // Go ends with this status when it cannot go on. Helm itself ends with another one.
+    if ended.status.code() == Some(2) && has("fatal error: ") {
+        return Error::Memory;
     }
     match ended.status.signal() {
         Some(signal) if signal == Signal::XCPU.as_raw() => {
-            return Error::Chart(too_slow(limits.render));
+            return Error::Chart(too_slow(time));
         }
         Some(signal) => return Error::Start(format!("helm was terminated by signal {signal}")),
         None => {}
@@ -345,7 +346,8 @@ mod tests {
             namespace: "ns",
         };
         let cache = folder.path().join("cache");
-        let result = template(&program, &cache, what, limits).await;
+        let memory = limits.memory;
+        let result = template(&program, &cache, what, memory, limits).await;
         assert_eq!(
             std::fs::read_dir(&cache).unwrap().count(),
             0,

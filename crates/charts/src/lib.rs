@@ -81,7 +81,8 @@ struct Inner {
     /// Locks of the archives that are being fetched.
     archives: Mutex<HashMap<PathBuf, Weak<AsyncMutex<()>>>>,
     downloads: Arc<Permits>,
-    renders: Arc<Permits>,
+    /// Memory of the processes of renderings.
+    renders: Memory,
     memory: Memory,
 }
 
@@ -104,7 +105,7 @@ impl Charts {
     pub fn new(settings: Settings, credentials: impl CredentialSource) -> Result<Self, SetupError> {
         let http = Http::new(&settings.limits).map_err(SetupError)?;
         let inner = Inner {
-            renders: Permits::new(settings.renders.get()),
+            renders: Memory::new(settings.limits.memory),
             memory: Memory::new(settings.memory),
             disk: Disk::new(&settings.cache),
             settings,

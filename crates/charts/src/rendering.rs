@@ -77,6 +77,7 @@ impl Charts {
     ///   access to this process.
     /// - When this function returns or is dropped, the process of the rendering and its files are
     ///   gone.
+    /// - All renderings together get no more memory than [`Limits::memory`](crate::Limits::memory).
     /// - Namespaces take turns: if another namespace has a thousand charts that hang, this
     ///   rendering waits only for those that run already and for one more.
     ///
@@ -90,43 +91,20 @@ impl Charts {
         let Rendering {
             chart,
             values,
-            name,
             namespace,
+            name: _,
         } = rendering;
-        let broken = |cause: String| Error::Broken {
-            chart: chart.clone(),
-            cause,
-        };
         let values = match values {
             None => "{}",
             Some(values) if values.text() == "null" => "{}",
             Some(values) if values.text().trim_start().starts_with('{') => values.text(),
-            Some(_) => return Err(broken("the values are not a map".to_owned())),
+            Some(_) => return Err(broken(chart, "the values are not a map".to_owned())),
         };
         let helm = inner.settings.helm.as_deref();
         let helm = helm::find(helm, std::env::var_os("PATH").as_deref());
         let helm = helm.map_err(Error::Renderer)?;
         let file = self.of(namespace).archive(chart).await?;
-        let permit = inner.renders.acquire(namespace).await;
-        let folder = inner.disk.rendering();
-        let rewritten = inner.rewritten(&file, &folder).await;
-        let rewritten = rewritten.map_err(Error::Repository)?;
-        let template = helm::Template {
-            archive: rewritten.path(),
-            values: values.as_bytes(),
-            name,
-            namespace,
-        };
-        let printed = helm::template(&helm, &folder, template, &inner.settings.limits).await;
-        let printed = match printed {
-            Ok(printed) => printed,
-            Err(helm::Error::Start(why)) => return Err(Error::Renderer(why)),
-            Err(helm::Error::Chart(cause)) => return Err(broken(cause)),
-            Err(helm::Error::Refused(words)) => {
-                return Err(broken(inner.public(rewritten, words).await));
-            }
-        };
-        drop((permit, rewritten));
+        let printed = inner.print(&helm, &file, values, rendering).await?;
         self.read(Rendered {
             chart: chart.clone(),
             namespace: namespace.to_owned(),
@@ -148,10 +126,7 @@ impl Charts {
         let (printed, most) = (Arc::clone(&rendered.printed), share.bytes);
         let read = spawn_blocking(move || manifests::read(&printed, most)).await;
         let read = read.map_err(|error| Error::Renderer(error.to_string()))?;
-        let (objects, bytes) = read.map_err(|cause| Error::Broken {
-            chart: rendered.chart.clone(),
-            cause,
-        })?;
+        let (objects, bytes) = read.map_err(|cause| broken(&rendered.chart, cause))?;
         share.shrink(bytes);
         Ok(Documents {
             objects,
@@ -162,6 +137,50 @@ impl Charts {
 }
 
 impl Inner {
+    /// Runs helm with the memory of a usual rendering, and again with all memory if that does not
+    /// suffice. `file` is the archive on disk.
+    async fn print(
+        &self,
+        helm: &Path,
+        file: &Path,
+        values: &str,
+        rendering: Rendering<'_>,
+    ) -> Result<String, Error> {
+        let Rendering {
+            chart,
+            name,
+            namespace,
+            values: _,
+        } = rendering;
+        let (limits, folder) = (&self.settings.limits, self.disk.rendering());
+        let mut memory = limits.memory / self.settings.renders.get();
+        loop {
+            // The files of a rendering exist while it has its memory, so their number is limited.
+            let _share = self.renders.take(namespace, memory).await;
+            let rewritten = self.rewritten(file, &folder).await;
+            let rewritten = rewritten.map_err(Error::Repository)?;
+            let template = helm::Template {
+                archive: rewritten.path(),
+                values: values.as_bytes(),
+                name,
+                namespace,
+            };
+            match helm::template(helm, &folder, template, memory, limits).await {
+                Ok(printed) => return Ok(printed),
+                Err(helm::Error::Memory) if memory < limits.memory => memory = limits.memory,
+                Err(helm::Error::Memory) => {
+                    let cause = format!("rendering takes more than {memory} bytes of memory");
+                    return Err(broken(chart, cause));
+                }
+                Err(helm::Error::Start(why)) => return Err(Error::Renderer(why)),
+                Err(helm::Error::Chart(cause)) => return Err(broken(chart, cause)),
+                Err(helm::Error::Refused(words)) => {
+                    return Err(broken(chart, self.public(rewritten, words).await));
+                }
+            }
+        }
+    }
+
     /// Reads an archive on disk to its end, and writes the archive that helm gets into a folder. An
     /// archive that is no longer good is removed, so that it is fetched again.
     async fn rewritten(&self, file: &Path, folder: &Path) -> Result<NamedTempFile, String> {
@@ -208,6 +227,13 @@ impl Inner {
             message.into_text()
         });
         read.await.unwrap_or_else(|error| error.to_string())
+    }
+}
+
+fn broken(chart: &Chart, cause: String) -> Error {
+    Error::Broken {
+        chart: chart.clone(),
+        cause,
     }
 }
 

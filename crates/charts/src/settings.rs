@@ -13,7 +13,8 @@ pub struct Settings {
     /// The program that renders; `None` for `helm` on the `PATH`. It is searched for at each
     /// rendering.
     pub helm: Option<PathBuf>,
-    /// Number of concurrent renderings.
+    /// Number of concurrent renderings. They share [`Limits::memory`]. A rendering that needs more than
+    /// its part runs again, alone, with all of it.
     pub renders: NonZeroUsize,
     /// Bytes of memory of the values of all indexes and renderings that are parsed or in use at the
     /// same time. Others wait.
@@ -65,8 +66,8 @@ pub struct Limits {
     pub render: Duration,
     /// Bytes of the output of a rendering: 16 MiB.
     pub output: u64,
-    /// Bytes of memory that a rendering may write to: 512 MiB.
-    pub memory: u64,
+    /// Bytes of memory that all renderings of the same time may write to: 512 MiB.
+    pub memory: usize,
     /// Bytes of memory of the values of a rendering, or of the charts of an index: 64 MiB. Values
     /// take about ten times the memory of their text in usual manifests, and up to a hundred times
     /// in hostile ones.
@@ -87,7 +88,7 @@ impl Default for Limits {
             refresh: Duration::from_secs(10),
             render: Duration::from_secs(10),
             output: 16 * MIB,
-            memory: 512 * MIB,
+            memory: 512 << 20,
             values: 64 << 20,
         }
     }

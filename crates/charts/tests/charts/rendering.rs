@@ -320,6 +320,18 @@ async fn renderings_take_turns() {
     }
 }
 
+/// The part of a usual rendering does not suffice, and all memory does.
+#[tokio::test]
+async fn a_rendering_that_takes_more_memory_than_its_part_runs_alone() {
+    let mut fixture = Fixture::new().await;
+    fixture.settings.renders = NonZeroUsize::new(8).unwrap();
+    let template = "apiVersion: v1\nkind: A\nmetadata: {name: {{ .Release.Name }}}\n\
+                    length: {{ repeat 150000000 \"a\" | len }}";
+    let chart = fixture.add("large", &[("templates/a.yaml", template)]);
+    let rendered = render(&fixture.charts(), &chart, &json!({})).await;
+    assert_eq!(rendered.unwrap()[0]["length"], 150_000_000);
+}
+
 #[tokio::test]
 async fn namespaces_take_turns() {
     let mut fixture = Fixture::new().await;
