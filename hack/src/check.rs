@@ -16,11 +16,16 @@ use crate::tidy;
 pub(crate) struct Failed(Vec<&'static str>);
 
 /// The checks that cargo runs: name and arguments.
-const CARGO: [(&str, &str); 3] = [
+const CARGO: [(&str, &str); 4] = [
     ("format", "fmt --all --check"),
     (
         "clippy",
         "clippy --workspace --all-targets --locked -- -D warnings",
+    ),
+    (
+        // Not a target that cargo selects by itself.
+        "clippy of the attacks",
+        "clippy --workspace --test adversary --locked -- -D warnings",
     ),
     ("documentation", "doc --workspace --no-deps --locked"),
 ];

@@ -9,7 +9,7 @@ use crate::bed::{self, Afterwards, Bed};
 use crate::paths::{self, Dirs};
 use crate::test::{self, retry};
 use crate::tools::{self, Tool, Toolbox};
-use crate::{book, cargo, check, demo, exec, fuzz, generate, interrupt, record};
+use crate::{adversary, book, cargo, check, demo, exec, fuzz, generate, interrupt, record};
 
 /// The package and the binary of the bench.
 const BENCH: &str = "baton-bench";
@@ -55,6 +55,12 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// Attack a manager with large inputs, as a tenant, a chart repository, a joined cluster and a thief
+    /// of a token, and measure its memory and the delay of another tenant.
+    ///
+    /// Takes about 15 minutes. A small file system and a memory limit need the rights to create a
+    /// mount namespace and a control group.
+    Adversary,
     /// Check formatting, lints, documentation, generated files, the book and tidiness.
     Check,
     /// Write the pictures of the book into `docs/pictures` from what the plugin prints, on a control
@@ -132,6 +138,7 @@ enum Error {
     Demo(#[from] demo::Error),
     Record(#[from] record::Error),
     Fuzz(#[from] fuzz::Error),
+    Adversary(#[from] adversary::Error),
     Cargo(#[from] cargo::Error),
     Exec(#[from] exec::Error),
 }
@@ -155,6 +162,10 @@ async fn run(task: Task) -> Result<ExitCode, Error> {
             eprintln!("bench: building the bench with optimisation");
             let [bench] = cargo::build(&dirs, [BENCH], &["--release", "--package", BENCH]).await?;
             return Err(exec::in_place(std::process::Command::new(bench).args(args)).into());
+        }
+        Task::Adversary => {
+            let mut command = adversary::command(&dirs).await?;
+            return Err(exec::in_place(&mut command).into());
         }
         Task::Check => check::run(&dirs, &Cli::command()).await?,
         Task::Pictures => {

@@ -160,6 +160,13 @@ fn files() -> Result<Vec<(String, String)>, Error> {
     Ok(files)
 }
 
+/// The memory limit of the manager's container, as a quantity.
+pub(crate) fn memory_limit() -> String {
+    let limit = &manifests::deployment()["spec"]["template"]["spec"]["containers"][0];
+    let limit = limit["resources"]["limits"]["memory"].as_str();
+    limit.unwrap_or_default().to_owned()
+}
+
 /// The rules of Prometheus as manifests.
 fn monitoring() -> Result<Group, Error> {
     let path = config_directory()

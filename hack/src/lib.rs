@@ -12,6 +12,7 @@
     reason = "a module has one error, and its messages state what can fail"
 )]
 
+mod adversary;
 pub mod bed;
 pub mod book;
 pub mod cargo;

@@ -4,7 +4,7 @@ pub(crate) mod retry;
 
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use clap::Args;
@@ -27,6 +27,12 @@ pub(crate) struct Options {
     /// Name of the bed. Concurrent runs need different names.
     #[arg(long, default_value = "test")]
     bed: bed::Name,
+    /// Test this manager instead of building it.
+    #[arg(long, value_name = "FILE")]
+    manager: Option<PathBuf>,
+    /// Do not repeat failed tests.
+    #[arg(long)]
+    once: bool,
     /// Arguments for `cargo test`, including those after a `--`.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     args: Vec<OsString>,
@@ -65,9 +71,9 @@ const MOST_FLAKY: usize = 2;
 ///
 /// Unless the bed is to be kept it has ended when this returns or is dropped, and so have the tests
 /// and all processes that they started. A failed test is no error but an exit status; the other
-/// binaries run nevertheless, and a test that failed on the bed runs once more, alone. If it passes
-/// then, its name is written to the standard error, and so is the name of a server of the bed that
-/// has ended meanwhile.
+/// binaries run nevertheless, and a test that failed on the bed runs once more, alone, unless `once` is
+/// set. If it passes then, its name is written to the standard error, and so is the name of a server
+/// of the bed that has ended meanwhile.
 pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<ExitStatus, Error> {
     let args = passed_on(std::env::args_os().collect(), &options.args);
     let cargo_args = || args.iter().take_while(|arg| *arg != "--");
@@ -76,6 +82,7 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<ExitStatus, Er
     // --workspace`, and are not built twice.
     let selection = &["--workspace", "--release"][..=usize::from(release)];
     let [manager, plugin] = cargo::build(dirs, ["baton", "kubectl-baton"], selection).await?;
+    let manager = options.manager.clone().unwrap_or(manager);
     let own = std::env::current_exe().map_err(Error::Own)?;
     let helm = tools::helm(dirs).await?;
     let health = tools::health(dirs).await?;
@@ -92,7 +99,10 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<ExitStatus, Er
         _ => {}
     }
     let mut command = cargo::command(dirs);
-    command.args(["test", "--workspace", "--config", &runner(&own, &flaky)]);
+    command.args(["test", "--workspace"]);
+    if !options.once {
+        command.args(["--config", &runner(&own, &flaky)]);
+    }
     // A failure in one binary has no meaning for the next one.
     command.args((!cargo_args().any(|arg| arg == "--no-fail-fast")).then_some("--no-fail-fast"));
     command

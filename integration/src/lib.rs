@@ -35,6 +35,7 @@ pub mod exclusive;
 pub mod faults;
 pub mod fleet;
 pub mod guard;
+pub mod hostile;
 pub mod live;
 pub mod manager;
 pub mod manifest;

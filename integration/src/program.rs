@@ -155,6 +155,12 @@ impl Program {
         }
     }
 
+    /// Returns the process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.lock().unwrap().id()
+    }
+
     /// Returns the current metrics.
     #[must_use]
     pub fn metrics(&self) -> Metrics {

@@ -1,5 +1,6 @@
 //! A stolen token of an agent, which may write the status of the objects in the agent's namespace.
 
+use baton_integration::hostile::{forged_condition, forged_status};
 use baton_integration::prelude::*;
 use baton_integration::sites::TemporaryKubeconfig;
 
@@ -11,35 +12,6 @@ async fn thief(pulled: &Pulled) -> (Cluster, TemporaryKubeconfig) {
     let hub = pulled.joined.hub_endpoint();
     let kubeconfig = TemporaryKubeconfig::new(&hub.kubeconfig(&token.text));
     (Cluster::connect(kubeconfig.path()).await, kubeconfig)
-}
-
-fn forged_condition(type_: &str, generation: i64, message: &str) -> Value {
-    json!({
-        "type": type_, "status": "True", "reason": "Forged", "message": message,
-        "observedGeneration": generation, "lastTransitionTime": "2399-01-01T00:00:00Z",
-    })
-}
-
-/// A status of nearly the size that the server stores, with a hash that refuses the manifests.
-fn forged(generation: i64) -> Value {
-    let long = "x".repeat(8_000);
-    let mapped = (0..60).map(|i| forged_condition(&format!("example.com/{i}"), generation, &long));
-    let own = [
-        ("Available", "forged"),
-        ("Succeeded", "forged"),
-        ("baton.run/Started", "forged"),
-    ];
-    let own = own.map(|(type_, message)| forged_condition(type_, generation, message));
-    let objects = (0..5_000).map(|i| {
-        json!({
-            "kind": "Secret", "group": "", "version": "", "name": format!("object-{i}"), "namespace": "kube-system",
-        })
-    });
-    json!({
-        "conditions": mapped.chain(own).collect::<Vec<_>>(),
-        "controllerOf": objects.collect::<Vec<_>>(),
-        "contentHash": "forged",
-    })
 }
 
 /// The status of the phase and of its revision keep their sizes and can be written, and the agent
@@ -56,7 +28,7 @@ async fn a_forged_report_changes_no_more_than_the_state_of_its_phase() {
     pulled.agent.kill();
 
     let generation = before["metadata"]["generation"].as_i64().unwrap();
-    let status = json!({ "status": forged(generation) });
+    let status = json!({ "status": forged_status(generation) });
     thief.merge_status(&mirror, &status).await.unwrap();
     let available = |live: &Value| {
         let conditions = live["status"]["conditions"].as_array().unwrap();

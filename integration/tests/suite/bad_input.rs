@@ -1,6 +1,7 @@
 //! Revisions that cannot be rolled out. A condition names the object and the cause, nothing of the
 //! phase is written, and a revision whose cause disappears recovers.
 
+use baton_integration::hostile::maps;
 use baton_integration::prelude::*;
 
 both_scopes! {
@@ -302,18 +303,11 @@ async fn a_slice_that_is_named_twice_is_refused(scope: Scope) {
     ends(&ns, "v1").await;
 }
 
-/// A ConfigMap with this number of maps, each of which takes about 850 bytes in a parser and eight in
-/// the text.
-fn bomb(name: &str, maps: usize) -> Entry {
-    let maps = vec![json!({ "a": 0 }); maps];
-    configmap(name).with("/data", json!(maps))
-}
-
 #[tokio::test]
 async fn manifests_that_take_too_much_memory_are_refused_and_can_be_deleted() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     ns.revision(1)
-        .phase("a", [bomb("bomb", 80_000)])
+        .phase("a", [maps("bomb", 80_000)])
         .create()
         .await;
     let text = "the values of the manifests take more than 64 MiB of memory";
@@ -326,7 +320,7 @@ async fn manifests_that_take_too_much_memory_are_refused_and_can_be_deleted() {
 async fn slices_that_take_too_much_memory_together_are_refused() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     for name in ["first", "second"] {
-        ns.create_slice(name, [bomb(name, 45_000)]).await;
+        ns.create_slice(name, [maps(name, 45_000)]).await;
     }
     ns.revision(1)
         .phase_with_slices("a", [], &["first", "second"])

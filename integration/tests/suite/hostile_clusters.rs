@@ -4,84 +4,42 @@
 //! Each is bounded and reported by the revision. Nothing else waits for the cluster, and the revision
 //! continues when the cluster answers again.
 
-use baton_integration::faults::{Answer, Faults, On, Verb};
+use baton_integration::faults::Faults;
+use baton_integration::hostile::{self, QUOTED};
 use baton_integration::prelude::*;
 use baton_integration::sites::{PUSH, Site};
 use futures::future::join_all;
 
-/// A text in answers that no report may contain.
-const QUOTED: &str = "hunter2";
-
-/// A hostile answer: name, requests, answer, and a part of the report.
-type Hostile = (&'static str, On, Value, &'static str);
-
-fn hostile() -> Vec<Hostile> {
-    let list = || On::verb(Verb::List).path("/configmaps$");
-    let pages = json!({ "metadata": { "resourceVersion": "7", "continue": "again" }, "items": [] });
-    let long = json!({
-        "metadata": { "resourceVersion": "7" },
-        "items": [{ "metadata": { "name": "a" }, "data": { "k": QUOTED.repeat(2_500_000) } }],
-    });
-    let kind = json!({
-        "name": QUOTED.repeat(10), "kind": "Kind", "namespaced": true, "verbs": ["list", "watch"],
-    });
-    let kinds = json!({ "kind": "APIResourceList", "resources": vec![kind; 20_000] });
-    vec![
-        (
-            "pages without an end",
-            list(),
-            pages,
-            "a list without an end",
-        ),
-        (
-            "another kind",
-            list(),
-            json!({ "kind": "Pod", "metadata": QUOTED }),
-            "unreadable list",
-        ),
-        ("a huge object", list(), long, "length limit exceeded"),
-        (
-            "a flood of kinds",
-            On::any().path("^/api/v1$"),
-            kinds,
-            "longer than 2 MiB",
-        ),
-    ]
-}
-
 #[tokio::test]
 async fn hostile_answers_are_bounded_and_reported() {
     let site = &Site::get(PUSH).await;
-    join_all(
-        hostile()
-            .into_iter()
-            .map(async |(text, on, answer, report)| {
-                let ns = TestNamespace::new(Scope::Namespaced).await;
-                println!("{}: {text}", ns.name());
-                let faults = Faults::start(site.endpoint()).await;
-                let joined = site.join(&ns).through(&faults.url()).create().await;
-                joined.becomes("Connected", "True").await;
-                faults.inject(on, Answer::Object(answer));
-                let object = configmap("cm").data("k", "v");
-                let set = ns
-                    .revision(1)
-                    .delegated("a", &joined.class(), [object.clone()]);
-                set.create().await;
-                let live = ns.reaches("v1", &[Says("Available", report)]).await;
-                let live = live.json["status"].to_string();
-                assert!(!live.contains(QUOTED), "{text}: {live}");
+    join_all(hostile::answers().into_iter().map(async |hostile| {
+        let (text, report) = (hostile.name, hostile.report);
+        let ns = TestNamespace::new(Scope::Namespaced).await;
+        println!("{}: {text}", ns.name());
+        let faults = Faults::start(site.endpoint()).await;
+        let joined = site.join(&ns).through(&faults.url()).create().await;
+        joined.becomes("Connected", "True").await;
+        faults.inject(hostile.on, hostile.answer);
+        let object = configmap("cm").data("k", "v");
+        let set = ns
+            .revision(1)
+            .delegated("a", &joined.class(), [object.clone()]);
+        set.create().await;
+        let live = ns.reaches("v1", &[Says("Available", report)]).await;
+        let live = live.json["status"].to_string();
+        assert!(!live.contains(QUOTED), "{text}: {live}");
 
-                // Another revision does not wait.
-                let lone = ns
-                    .set("lone")
-                    .revision(1)
-                    .phase("a", [configmap("lone").data("k", "v")]);
-                lone.reaching(&[Is("Available", "True")]).await;
+        // Another revision does not wait.
+        let lone = ns
+            .set("lone")
+            .revision(1)
+            .phase("a", [configmap("lone").data("k", "v")]);
+        lone.reaching(&[Is("Available", "True")]).await;
 
-                faults.heal();
-                ns.reaches("v1", &[Is("Succeeded", "True")]).await;
-                assert_eq!(site.live(&ns, &object).await["data"], json!({ "k": "v" }));
-            }),
-    )
+        faults.heal();
+        ns.reaches("v1", &[Is("Succeeded", "True")]).await;
+        assert_eq!(site.live(&ns, &object).await["data"], json!({ "k": "v" }));
+    }))
     .await;
 }

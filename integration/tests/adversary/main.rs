@@ -1,0 +1,190 @@
+//! `cargo dev adversary`: the large forms of the attacks of `docs/operate/security.md`, one after the
+//! other and all at once, against a manager with the memory limit of `config/install.yaml`.
+//!
+//! A victim, another tenant, rolls out lone revisions meanwhile. The table has a row for each attack:
+//! the memory of the manager with its helm processes, the time of the victim's revisions, and the
+//! writes to an object of the victim that nobody has changed.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests panic with the expected state, as tests do"
+)]
+
+mod attacks;
+mod gauge;
+mod repository;
+mod victim;
+
+use std::time::Instant;
+
+use baton_integration::manager::Manager;
+use baton_integration::prelude::*;
+use futures::FutureExt as _;
+use futures::future::{LocalBoxFuture, join_all};
+
+use self::attacks::Scene;
+use self::gauge::Gauge;
+use self::victim::{Latencies, Victim};
+
+/// Part of the memory limit that the manager may take.
+const SHARE: f64 = 0.75;
+
+/// Limit of the time of a lone revision.
+const LATENCY: Duration = Duration::from_secs(1);
+
+/// Minimum duration of an attack.
+const DURATION: Duration = Duration::from_secs(15);
+
+/// Time limit for the removal of the objects of an attack.
+const REMOVAL: Duration = Duration::from_mins(3);
+
+/// Time after which the memory of an attack has to be free: the allocator returns memory in a second.
+const RETURN: Duration = Duration::from_secs(10);
+
+/// Name and function of an attack. The function returns when the attack has been reported.
+type Attack = (
+    &'static str,
+    for<'a> fn(&'a Scene, &'a TestNamespace) -> LocalBoxFuture<'a, ()>,
+);
+
+const ATTACKS: &[Attack] = &[
+    ("large manifests", |scene, ns| {
+        attacks::manifests(scene, ns).boxed_local()
+    }),
+    ("large values", |scene, ns| {
+        attacks::values(scene, ns).boxed_local()
+    }),
+    ("failing revisions", |scene, ns| {
+        attacks::failing(scene, ns).boxed_local()
+    }),
+    ("unknown clusters", |scene, ns| {
+        attacks::targets(scene, ns).boxed_local()
+    }),
+    ("evil repository", |scene, ns| {
+        attacks::repository(scene, ns).boxed_local()
+    }),
+    ("evil cluster", |scene, ns| {
+        attacks::cluster(scene, ns).boxed_local()
+    }),
+    ("stolen token", |scene, ns| {
+        attacks::token(scene, ns).boxed_local()
+    }),
+    ("full disk", |scene, ns| {
+        attacks::disk(scene, ns).boxed_local()
+    }),
+];
+
+/// The result of an attack. Memory in MiB.
+struct Row {
+    name: &'static str,
+    peak: f64,
+    after: f64,
+    latencies: Latencies,
+    writes: usize,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_manager_withstands_all_attacks() {
+    let victim = Victim::new().await;
+    let manager = Manager::shared(victim.ns().cluster().kubeconfig());
+    let gauge = Gauge::start(manager.id());
+    let scene = Scene::new(manager).await;
+    victim.rolled_out(DURATION).await;
+    let rest = gauge.now();
+    println!(
+        "memory at rest: {rest:.0} MiB; limit: {}",
+        gauge::limit_text()
+    );
+    let mut rows = Vec::new();
+    for attack in ATTACKS {
+        rows.push(measure(&scene, &victim, &gauge, &[*attack]).await);
+    }
+    rows.push(measure(&scene, &victim, &gauge, ATTACKS).await);
+    assert!(manager.exited().is_none(), "the manager has ended");
+    let missed = print(&rows);
+    assert!(missed.is_empty(), "missed goals: {}", missed.join("; "));
+}
+
+/// Runs attacks at the same time, each in a namespace of its own, and removes their objects.
+async fn measure(scene: &Scene, victim: &Victim, gauge: &Gauge, attacks: &[Attack]) -> Row {
+    let name = match attacks {
+        [(name, _)] => name,
+        _ => "all at once",
+    };
+    println!("{name}");
+    gauge.reset();
+    let namespaces = attacks
+        .iter()
+        .map(|_| TestNamespace::new(Scope::Namespaced));
+    let namespaces = join_all(namespaces).await;
+    let recording = victim.recording().await;
+    let start = Instant::now();
+    let attack = async {
+        let attacks = attacks.iter().zip(&namespaces);
+        join_all(attacks.map(|((_, attack), ns)| attack(scene, ns))).await;
+        tokio::time::sleep(DURATION.saturating_sub(start.elapsed())).await;
+    };
+    let latencies = victim.while_under(attack).await;
+    let writes = recording.so_far().await.events.len();
+    let peak = gauge.peak();
+    println!("  {:.0} s", start.elapsed().as_secs_f64());
+    for ns in namespaces {
+        let (name, cluster) = (ns.name().to_owned(), ns.cluster().clone());
+        drop(ns);
+        let gone = async || {
+            let namespace = json!({
+                "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name },
+            });
+            cluster.get(&namespace).await.is_none()
+        };
+        let removed = victim.ns().within(REMOVAL);
+        removed
+            .eventually("the removal of the attacker's objects", gone)
+            .await;
+    }
+    tokio::time::sleep(RETURN).await;
+    Row {
+        name,
+        peak,
+        after: gauge.now(),
+        latencies,
+        writes,
+    }
+}
+
+/// Prints the table, and returns the goals that were missed.
+fn print(rows: &[Row]) -> Vec<String> {
+    println!(
+        "| attack | peak, MiB | after, MiB | revisions | median, s | worst, s | worst request, s | writes |"
+    );
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|");
+    let most = gauge::limit().unwrap_or(f64::INFINITY) * SHARE;
+    let mut missed = Vec::new();
+    for row in rows {
+        let Latencies {
+            revisions,
+            requests,
+        } = &row.latencies;
+        let worst = victim::worst(revisions);
+        println!(
+            "| {} | {:.0} | {:.0} | {} | {:.2} | {:.2} | {:.2} | {} |",
+            row.name,
+            row.peak,
+            row.after,
+            revisions.len(),
+            victim::median(revisions).as_secs_f64(),
+            worst.as_secs_f64(),
+            victim::worst(requests).as_secs_f64(),
+            row.writes
+        );
+        let mut miss = |what: &str, is_missed: bool| {
+            if is_missed {
+                missed.push(format!("{}: {what}", row.name));
+            }
+        };
+        miss("memory", row.peak > most);
+        miss("latency", worst > LATENCY);
+        miss("writes to the victim", row.writes > 0);
+    }
+    missed
+}
