@@ -86,6 +86,16 @@ pub(crate) enum StateError {
         /// The problem.
         cause: String,
     },
+    /// The file contains the state of an agent of another hub.
+    #[error("{} is the state of an agent of the hub {found}, not of {expected}", path.display())]
+    OtherHub {
+        /// The file.
+        path: PathBuf,
+        /// UID of the hub in the file.
+        found: String,
+        /// UID of the hub of this agent.
+        expected: String,
+    },
     /// The file contains the state of another agent.
     #[error("{} is the state of the agent of cluster {found:?}, not of {expected:?}", path.display())]
     OtherCluster {

@@ -287,6 +287,11 @@ impl Server {
         match answer {
             None => {}
             Some(Answer::Status(status)) => return Ok(self.instead(observed, &status)),
+            Some(Answer::Echo) => {
+                observed.status = 500;
+                self.note(observed);
+                return Ok(status::echo(request.headers()));
+            }
             Some(Answer::Object(object)) => {
                 observed.status = 200;
                 self.note(observed);
@@ -361,7 +366,8 @@ fn strip_connection(headers: &mut HeaderMap) {
     }
 }
 
-fn acceptor(endpoint: &Endpoint) -> TlsAcceptor {
+/// Accepts connections with the certificate of a bed.
+pub(crate) fn acceptor(endpoint: &Endpoint) -> TlsAcceptor {
     let certificate = CertificateDer::from_pem_slice(endpoint.certificate.as_bytes()).unwrap();
     let key = PrivateKeyDer::from_pem_slice(endpoint.key.as_bytes()).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))

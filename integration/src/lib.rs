@@ -58,6 +58,7 @@ pub mod takeover;
 pub mod tools;
 pub mod tunnel;
 pub mod unmanaged;
+pub mod webhook;
 mod work;
 
 /// The items that nearly every test uses.

@@ -7,6 +7,7 @@
 //! ```
 
 mod acceptance;
+mod hub;
 mod reported;
 mod saved;
 
@@ -75,6 +76,8 @@ pub(crate) struct Mirrors {
     /// True if the hub answers, as far as the watch shows.
     is_connected: watch::Sender<bool>,
     acceptance: Acceptance,
+    /// UID of the hub, as the heartbeat object names it; empty until then.
+    hub: Mutex<String>,
 }
 
 impl Mirrors {
@@ -92,6 +95,7 @@ impl Mirrors {
             heartbeat: watch::Sender::new(None),
             is_connected: watch::Sender::new(false),
             acceptance: Acceptance::new(cluster, identity),
+            hub: Mutex::default(),
         }
     }
 
@@ -210,6 +214,7 @@ impl Mirrors {
         let was_refused = self.acceptance.is_refused();
         let mut wakes = self.apply_changes(changes);
         self.acceptance.note(self.heartbeat.borrow().as_deref());
+        self.note_hub();
         if was_refused && !self.acceptance.is_refused() {
             wakes.extend(wakes_of(&self.observed.phases.all()));
         }

@@ -12,6 +12,9 @@
 //!   hub has the whole state.
 //! - A file of another cluster is reported, and neither used nor replaced: the other agent may need
 //!   it.
+//! - A file of another hub is reported and not replaced, unless a revision names that hub as lost. Until
+//!   this agent has reached its hub, it continues with the file, as the address of a hub may change.
+//!   Then the phases of the other hub are dropped, and their objects stay: no hub has deleted them.
 //! - While a file cannot be written, the attempts become rare, and leave no incomplete file.
 
 use std::{
@@ -58,6 +61,9 @@ const FORMAT: u32 = 1;
 struct Header {
     format: u32,
     cluster: String,
+    /// UID of the hub. Empty if it is unknown, and in the files of earlier versions.
+    #[serde(default)]
+    hub: String,
     /// CRC-32 of the second line.
     checksum: u32,
 }
@@ -78,6 +84,15 @@ pub(crate) struct StateFile {
     /// Locked while the file is written.
     attempts: Arc<Mutex<Attempts>>,
     report: Arc<Mutex<Option<FileReport>>>,
+}
+
+/// The hub of the state to be written.
+#[derive(Clone, Copy)]
+struct Hub<'a> {
+    /// UID of the hub; empty if it is unknown.
+    uid: &'a str,
+    /// True for the UID of another hub that does not exist any more.
+    is_lost: &'a dyn Fn(&str) -> bool,
 }
 
 /// The attempts to write a file.
@@ -111,18 +126,22 @@ impl StateFile {
 
     /// Notes that the file cannot be used.
     fn failed(&self, error: &StateError) {
-        let (reason, remedy) = if let StateError::OtherCluster { .. } = error {
-            (
+        let (reason, remedy) = match error {
+            StateError::OtherCluster { .. } => (
                 Reason::StateOfOtherCluster,
                 "the agent neither uses nor replaces it. Give each agent a volume of its own, or delete the file if \
                  the other agent is gone",
-            )
-        } else {
-            (
+            ),
+            StateError::OtherHub { .. } => (
+                Reason::StateOfOtherHub,
+                "the agent does not replace it, and leaves the objects of that hub alone. If that hub does not exist \
+                 any more, delete the file, or name the hub in the annotation baton.run/lost-hubs",
+            ),
+            _ => (
                 Reason::StateNotWritten,
                 "the agent continues without it, and begins no phase of a site. Free or enlarge the disk, or let \
                  --state-dir name a directory that the agent can write to",
-            )
+            ),
         };
         *self.report.lock() = Some(FileReport {
             is_stored: false,
@@ -225,8 +244,9 @@ impl StateFile {
     /// # Errors
     /// When the file cannot be written, or the last attempt to write it failed a short time ago; the
     /// old one is unchanged then.
-    pub(crate) fn save(
+    fn save(
         &self,
+        hub: Hub<'_>,
         mirrors: impl FnOnce() -> Vec<SavedMirror>,
     ) -> Result<(), StateError> {
         let mut attempts = self.attempts.lock();
@@ -235,7 +255,7 @@ impl StateFile {
         {
             return Err(StateError::Failing(error.clone()));
         }
-        let saved = self.try_save(&mut attempts, mirrors);
+        let saved = self.try_save(&mut attempts, hub, mirrors);
         if let Err(error) = &saved {
             attempts.is_prepared = false;
             attempts.failures = attempts.failures.saturating_add(1);
@@ -272,20 +292,36 @@ impl StateFile {
         })
     }
 
-    /// Checks that an existing file is not that of another cluster. A damaged one is replaced.
-    fn check_owner(&self) -> Result<(), StateError> {
+    /// Checks that an existing file is not that of another cluster, or of another hub that may
+    /// exist. A damaged one is replaced. Returns the UID of the hub of the new file.
+    fn check_owner(&self, hub: Hub<'_>) -> Result<String, StateError> {
+        let own = hub.uid.to_owned();
         let Ok(file) = File::open(&self.path) else {
-            return Ok(());
+            return Ok(own);
         };
         let mut line = Vec::new();
         let mut start = BufReader::new(file.take(MAX_HEADER));
         let read = start.read_until(b'\n', &mut line);
-        match serde_json::from_slice::<Header>(&line) {
-            Ok(header) if read.is_ok() && header.cluster != *self.cluster => {
-                Err(self.other_cluster(header))
-            }
-            _ => Ok(()),
+        let Some(header) = serde_json::from_slice::<Header>(&line)
+            .ok()
+            .filter(|_| read.is_ok())
+        else {
+            return Ok(own);
+        };
+        if header.cluster != *self.cluster {
+            return Err(self.other_cluster(header));
         }
+        if own.is_empty() {
+            return Ok(header.hub);
+        }
+        if header.hub.is_empty() || header.hub == own || (hub.is_lost)(&header.hub) {
+            return Ok(own);
+        }
+        Err(StateError::OtherHub {
+            path: self.path.to_path_buf(),
+            found: header.hub,
+            expected: own,
+        })
     }
 
     fn other_cluster(&self, header: Header) -> StateError {
@@ -299,13 +335,14 @@ impl StateFile {
     fn try_save(
         &self,
         attempts: &mut Attempts,
+        hub: Hub<'_>,
         mirrors: impl FnOnce() -> Vec<SavedMirror>,
     ) -> Result<(), StateError> {
         if !attempts.is_prepared {
             self.prepare()?;
             attempts.is_prepared = true;
         }
-        self.check_owner()?;
+        let hub = self.check_owner(hub)?;
         // Later changes are part of a later write.
         let objects = mirrors().into_iter().map(|saved| {
             let mut object = saved.mirror.to_object();
@@ -320,6 +357,7 @@ impl StateFile {
             let header = Header {
                 format: FORMAT,
                 cluster: self.cluster.to_string(),
+                hub: hub.clone(),
                 checksum: crc32fast::hash(&body),
             };
             let mut text = serde_json::to_vec(&header)?;
@@ -442,7 +480,14 @@ pub(crate) async fn save(file: &StateFile, mirrors: &Arc<Mirrors>) -> Result<(),
         return Ok(());
     }
     let (writer, mirrors) = (file.clone(), Arc::clone(mirrors));
-    let written = spawn_blocking(move || writer.save(|| mirrors.saved())).await;
+    let write = move || {
+        let hub = Hub {
+            uid: &mirrors.hub(),
+            is_lost: &|hub| mirrors.is_lost_hub(hub),
+        };
+        writer.save(hub, || mirrors.saved())
+    };
+    let written = spawn_blocking(write).await;
     written.unwrap_or_else(|error| {
         Err(StateError::File {
             path: file.path.to_path_buf(),
@@ -454,6 +499,11 @@ pub(crate) async fn save(file: &StateFile, mirrors: &Arc<Mirrors>) -> Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const UNKNOWN: Hub<'_> = Hub {
+        uid: "",
+        is_lost: &|_| false,
+    };
 
     fn mirror(name: &str) -> SavedMirror {
         let object = json!({
@@ -488,12 +538,12 @@ mod tests {
             noted: Some(noted.clone()),
             ..mirror("b\n")
         };
-        file.save(|| vec![mirror("a"), noting]).unwrap();
+        file.save(UNKNOWN, || vec![mirror("a"), noting]).unwrap();
         let read = file.load().unwrap().unwrap();
         let read: Vec<_> = read.into_iter().map(|saved| saved.noted).collect();
         assert_eq!(read, [None, Some(noted)]);
         assert_eq!(names(&file), ["a", "b\n"]);
-        file.save(Vec::new).unwrap();
+        file.save(UNKNOWN, Vec::new).unwrap();
         assert!(names(&file).is_empty());
     }
 
@@ -508,7 +558,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a/state");
         let file = StateFile::new(&path, "edge");
-        file.save(|| vec![mirror("a")]).unwrap();
+        file.save(UNKNOWN, || vec![mirror("a")]).unwrap();
         assert_eq!(modes(&file), (0o700, 0o600));
         // The modes that an earlier version left, and a file of an interrupted write.
         let widen =
@@ -522,7 +572,7 @@ mod tests {
         assert_eq!(modes(&file), (0o700, 0o600));
         fs::write(file.temporary_path(), "{").unwrap();
         widen(&file.temporary_path(), 0o666);
-        file.save(Vec::new).unwrap();
+        file.save(UNKNOWN, Vec::new).unwrap();
         assert_eq!(modes(&file), (0o700, 0o600));
     }
 
@@ -530,7 +580,7 @@ mod tests {
     fn an_interrupted_write_changes_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let file = StateFile::new(directory.path(), "edge");
-        file.save(|| vec![mirror("a")]).unwrap();
+        file.save(UNKNOWN, || vec![mirror("a")]).unwrap();
         fs::write(file.temporary_path(), "{").unwrap();
         assert_eq!(names(&file), ["a"]);
         let file = StateFile::new(directory.path(), "edge");
@@ -541,7 +591,7 @@ mod tests {
     fn a_damaged_state_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let file = StateFile::new(directory.path(), "edge");
-        file.save(|| vec![mirror("a")]).unwrap();
+        file.save(UNKNOWN, || vec![mirror("a")]).unwrap();
         let whole = fs::read(&*file.path).unwrap();
         for at in 0..whole.len() - 1 {
             let mut text = whole.clone();
@@ -563,19 +613,19 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = StateFile::new(directory.path(), "edge");
         assert_eq!(reported(&file), None);
-        file.save(|| vec![mirror("a")]).unwrap();
+        file.save(UNKNOWN, || vec![mirror("a")]).unwrap();
         assert_eq!(reported(&file), Some((true, Reason::StateWritten)));
         fs::write(&*file.path, "{").unwrap();
         let file = StateFile::new(directory.path(), "edge");
         assert!(file.load().is_err());
-        file.save(|| vec![mirror("b")]).unwrap();
+        file.save(UNKNOWN, || vec![mirror("b")]).unwrap();
         assert_eq!(names(&file), ["b"]);
         assert_eq!(reported(&file), Some((true, Reason::StateWasDamaged)));
         let message = file.report().unwrap().message;
         assert!(message.contains("mirrors.json is damaged"), "{message}");
         let file = StateFile::new(directory.path(), "edge");
         file.load().unwrap();
-        file.save(Vec::new).unwrap();
+        file.save(UNKNOWN, Vec::new).unwrap();
         assert_eq!(
             reported(&file),
             Some((true, Reason::StateWritten)),
@@ -587,7 +637,7 @@ mod tests {
     async fn the_state_of_another_cluster_is_neither_used_nor_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let other = StateFile::new(directory.path(), "other");
-        other.save(|| vec![mirror("a")]).unwrap();
+        other.save(UNKNOWN, || vec![mirror("a")]).unwrap();
         let file = StateFile::new(directory.path(), "edge");
         let error = file.load().unwrap_err().to_string();
         assert!(
@@ -596,14 +646,67 @@ mod tests {
         );
         let foreign = Some((false, Reason::StateOfOtherCluster));
         assert_eq!(reported(&file), foreign);
-        assert!(file.save(Vec::new).is_err());
+        assert!(file.save(UNKNOWN, Vec::new).is_err());
         assert_eq!(reported(&file), foreign);
         assert_eq!(names(&other), ["a"]);
         fs::remove_file(&*file.path).unwrap();
         tokio::time::advance(LONGEST_PAUSE).await;
-        file.save(|| vec![mirror("b")]).unwrap();
+        file.save(UNKNOWN, || vec![mirror("b")]).unwrap();
         assert_eq!(names(&file), ["b"]);
         assert_eq!(reported(&file), Some((true, Reason::StateWritten)));
+    }
+
+    /// The hub in the file before, that of the agent, and that of the file afterwards; none if the
+    /// file is not replaced.
+    #[tokio::test(start_paused = true)]
+    async fn the_state_of_another_hub_is_not_replaced() {
+        let is_lost = |hub: &str| hub == "lost";
+        for (before, own, after) in [
+            ("", "", Some("")),
+            ("", "a", Some("a")),
+            // An earlier version of the manager does not name its hub.
+            ("a", "", Some("a")),
+            ("a", "a", Some("a")),
+            ("b", "a", None),
+            ("lost", "a", Some("a")),
+        ] {
+            let directory = tempfile::tempdir().unwrap();
+            let save = |uid: &str, name: &str| {
+                let hub = Hub {
+                    uid,
+                    is_lost: &is_lost,
+                };
+                StateFile::new(directory.path(), "edge").save(hub, || vec![mirror(name)])
+            };
+            save(before, "old").unwrap();
+            let saved = save(own, "new");
+            let file = StateFile::new(directory.path(), "edge");
+            let text = fs::read_to_string(&*file.path).unwrap();
+            let header: Header = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+            let (hub, name) = after.map_or((before, "old"), |hub| (hub, "new"));
+            assert_eq!((&*header.hub, names(&file)), (hub, vec![name.to_owned()]));
+            assert_eq!(saved.is_ok(), after.is_some(), "{before} {own}");
+        }
+    }
+
+    /// The text names both hubs and the remedy.
+    #[test]
+    fn the_state_of_another_hub_is_reported() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = StateFile::new(directory.path(), "edge");
+        let of = |uid| Hub { uid, ..UNKNOWN };
+        file.save(of("there"), Vec::new).unwrap();
+        assert!(file.save(of("here"), Vec::new).is_err());
+        let foreign = Some((false, Reason::StateOfOtherHub));
+        assert_eq!(reported(&file), foreign);
+        let message = file.report().unwrap().message;
+        for part in [
+            "of the hub there, not of here",
+            "delete the file",
+            "baton.run/lost-hubs",
+        ] {
+            assert!(message.contains(part), "{message}");
+        }
     }
 
     /// A file is in the place of the directory.
@@ -615,7 +718,7 @@ mod tests {
         let file = StateFile::new(&path, "edge");
         assert!(file.load().is_err());
         assert_eq!(reported(&file), Some((false, Reason::StateNotWritten)));
-        let error = file.save(Vec::new).unwrap_err().to_string();
+        let error = file.save(UNKNOWN, Vec::new).unwrap_err().to_string();
         assert!(error.starts_with(&*path.to_string_lossy()), "{error}");
         let message = file.report().unwrap().message;
         assert!(
@@ -625,7 +728,7 @@ mod tests {
         let mut tries = 0;
         for _ in 0..3_600 {
             tokio::time::advance(Duration::from_secs(1)).await;
-            let failed = file.save(|| {
+            let failed = file.save(UNKNOWN, || {
                 tries += 1;
                 Vec::new()
             });
@@ -635,7 +738,7 @@ mod tests {
         assert!(file.attempts.lock().failures < 40, "{file:?}");
         fs::remove_file(&path).unwrap();
         tokio::time::advance(LONGEST_PAUSE).await;
-        file.save(|| vec![mirror("a")]).unwrap();
+        file.save(UNKNOWN, || vec![mirror("a")]).unwrap();
         assert_eq!(names(&file), ["a"]);
         assert_eq!(reported(&file), Some((true, Reason::StateWritten)));
         assert_eq!(modes(&file), (0o700, 0o600));
@@ -647,7 +750,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = StateFile::new(directory.path(), "edge");
         fs::create_dir(&*file.path).unwrap();
-        assert!(file.save(|| vec![mirror("a")]).is_err());
+        assert!(file.save(UNKNOWN, || vec![mirror("a")]).is_err());
         assert!(!file.temporary_path().exists());
     }
 }

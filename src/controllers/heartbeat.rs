@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use baton_apis::{
     conditions::{AGENT, CONNECTED, Reason, STATE_STORED},
-    constants::{ANNOTATION_AGENT, ANNOTATION_HEARTBEAT_SECONDS, HEARTBEAT},
+    constants::{ANNOTATION_AGENT, ANNOTATION_HEARTBEAT_SECONDS, ANNOTATION_HUB, HEARTBEAT},
 };
 use baton_engine::{condition_list::find, conditions::Requeue};
 use baton_fleet::{
@@ -71,8 +71,8 @@ impl Controller for Heartbeats {
         queue.wake_on(on.phases.changes(), self, |_, change| on_phase(change));
     }
 
-    /// Creates the heartbeat object of a cluster, or updates its period and the identity of the agent
-    /// that delivers.
+    /// Creates the heartbeat object of a cluster, or updates its period, the UID of the hub and the
+    /// identity of the agent that delivers.
     async fn reconcile(&self, key: &ClusterKey, _failures: u32) -> Result<Reconciled, Error> {
         let ClusterKey(cluster) = key;
         let key = mirror::heartbeat(cluster);
@@ -82,6 +82,7 @@ impl Controller for Heartbeats {
         let wanted = [
             (ANNOTATION_HEARTBEAT_SECONDS, &*seconds),
             (ANNOTATION_AGENT, &*agent),
+            (ANNOTATION_HUB, self.observed.hub()),
         ];
         let differing = cached.as_ref().and_then(|cached| {
             let has = |name: &str| cached.annotations.get(name).map_or("", String::as_str);
@@ -99,12 +100,12 @@ impl Controller for Heartbeats {
         let made = if let (Some(cached), Some(annotation)) = (cached, differing) {
             api.annotate_phase(&cached, annotation, false).await
         } else {
-            let manifest = mirror::heartbeat_manifest(&key, &seconds);
+            let manifest = mirror::heartbeat_manifest(&key, &seconds, self.observed.hub());
             api.create(&key, &manifest).await
         };
         let made = made.at_step("writing the heartbeat object of an agent")?;
         self.observed.phases.created(made, Self::NAME);
-        // The other annotation may differ as well.
+        // Another annotation may differ as well.
         Ok((ReconcileOutcome::Changed, Requeue::After(BURST)))
     }
 }
@@ -168,11 +169,12 @@ fn agent_report(change: &Change<PhaseKind>) -> Option<(&str, Option<&str>, Agent
 }
 
 /// The reasons of `StateStored`.
-const FILE_REASONS: [Reason; 4] = [
+const FILE_REASONS: [Reason; 5] = [
     Reason::StateWritten,
     Reason::StateWasDamaged,
     Reason::StateNotWritten,
     Reason::StateOfOtherCluster,
+    Reason::StateOfOtherHub,
 ];
 
 /// True for a UID with a namespace: anybody with the token of the agent may have written it.

@@ -29,6 +29,7 @@ use baton_records::phase::{PhaseKey, PhaseRecord};
 use baton_runtime::{
     controller::{Controller, Reconciled},
     outcomes::ReconcileOutcome,
+    pace::Pace,
     queue::Queue,
 };
 use jiff::Timestamp;
@@ -53,6 +54,8 @@ pub(crate) struct ObjectSetPhases {
     /// Decides which namespaces may deliver into which clusters.
     assignments: Assignments,
     phases: PhaseOwners,
+    /// The reports of agents.
+    reports: Pace<PhaseKey>,
     /// True if collision protection is off.
     force_adoption: bool,
 }
@@ -75,6 +78,7 @@ impl ObjectSetPhases {
             }),
             inventory,
             assignments,
+            reports: Pace::default(),
             force_adoption,
         }
     }
@@ -89,7 +93,8 @@ impl Controller for ObjectSetPhases {
     fn watches(self: &Arc<Self>, queue: &Arc<Queue<PhaseKey>>) {
         let on = &self.observed;
         queue.wake_on(on.phases.changes(), self, |this, change| {
-            triggers::on_phase(&this.observed, change)
+            let wakes = triggers::on_phase(&this.observed, change);
+            triggers::at_pace(&this.reports, change, wakes, this.shared.clock.instant())
         });
         queue.wake_on(on.revisions.changes(), self, |this, change| {
             triggers::on_revision(&this.observed, change)

@@ -170,6 +170,8 @@ pub enum Reason {
     StateNotWritten,
     /// `StateStored=False`: the file of the agent contains the state of another cluster.
     StateOfOtherCluster,
+    /// `StateStored=False`: the file of the agent contains the state of another hub.
+    StateOfOtherHub,
     /// `Blocked=True`.
     RolloutsBlocked,
     /// `ReleaseSynced=False`, `RollingOut=False`: the release cannot be created.

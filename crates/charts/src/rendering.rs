@@ -57,6 +57,15 @@ pub struct Documents {
     _share: Share,
 }
 
+impl Documents {
+    /// The output of the rendering. The objects no longer take memory, so that they can be read again
+    /// with [`Charts::read`] after a wait for another process.
+    #[must_use]
+    pub fn into_rendered(self) -> Rendered {
+        self.rendered
+    }
+}
+
 impl Deref for Documents {
     type Target = [Value];
 

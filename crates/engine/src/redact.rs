@@ -8,6 +8,8 @@
 //!   each value is replaced by its kind and length.
 //! - API server, admission webhooks and policies, messages of rules: [`about`]. For Secrets the text
 //!   is not quoted; otherwise the values of the objects in the request are removed.
+//! - Servers that repeat the credentials of a request: [`without_credentials`], for all errors that
+//!   clients read; the caller is `baton_kubernetes::credentials`.
 //! - Parsers of this program: [`parse_error`]. URLs: [`shown_url`].
 //! - Helm, templates and schemas of values: [`excerpt::Excerpt`]. Only texts that the chart or helm
 //!   contains are quoted; the caller is `baton_charts::secrecy`.
@@ -16,6 +18,7 @@
 //! - The plugin, for the user who reads the objects: [`with_short_values`].
 
 mod about;
+mod credentials;
 pub mod excerpt;
 
 use std::borrow::Cow;
@@ -23,7 +26,7 @@ use std::borrow::Cow;
 use baton_probes::shape::Shape;
 use serde_json::Value;
 
-pub use self::about::about;
+pub use self::{about::about, credentials::without_credentials};
 use crate::texts::shorten;
 
 /// The texts that precede a value, up to its quote if it has one: types of errors of Kubernetes'
@@ -126,6 +129,21 @@ pub fn shown_url(url: &str) -> Cow<'_, str> {
         "{scheme}{user}{}{path}{query}",
         host.unwrap_or(authority)
     ))
+}
+
+/// A text with `replacement` for each part whose bytes are hidden.
+fn without_parts(text: &str, hidden: &[bool], replacement: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut was_hidden = false;
+    for (at, character) in text.char_indices() {
+        if !hidden[at] {
+            shown.push(character);
+        } else if !was_hidden {
+            shown.push_str(replacement);
+        }
+        was_hidden = hidden[at];
+    }
+    shown
 }
 
 /// A message with only those values that people can read: long ones, and structures, which a server

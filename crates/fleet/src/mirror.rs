@@ -16,9 +16,9 @@ use baton_apis::{
     EndedObject, LifecycleState, ObjectSetPhaseStatus,
     conditions::{ARCHIVED, Reason, SUCCEEDED},
     constants::{
-        ANNOTATION_HEARTBEAT_SECONDS, ANNOTATION_ORIGIN, ANNOTATION_SITE, API_VERSION, CLASS_AGENT,
-        FINALIZER_MIRROR, HEARTBEAT, LABEL_CHAIN, LABEL_OBJECT_DEPLOYMENT, LABEL_PHASE_CLASS,
-        NAMESPACE_CLUSTER_PREFIX,
+        ANNOTATION_HEARTBEAT_SECONDS, ANNOTATION_HUB, ANNOTATION_ORIGIN, ANNOTATION_SITE,
+        API_VERSION, CLASS_AGENT, FINALIZER_MIRROR, HEARTBEAT, LABEL_CHAIN,
+        LABEL_OBJECT_DEPLOYMENT, LABEL_PHASE_CLASS, NAMESPACE_CLUSTER_PREFIX,
     },
 };
 use jiff::Timestamp;
@@ -468,8 +468,12 @@ pub fn manifest(key: &PhaseKey, phase: &PhaseRecord, origin: &Origin) -> Result<
 }
 
 /// The manifest of the heartbeat object, whose status is written with this period in seconds.
-pub fn heartbeat_manifest(key: &PhaseKey, seconds: &str) -> Value {
-    object(key, ANNOTATION_HEARTBEAT_SECONDS, seconds)
+pub fn heartbeat_manifest(key: &PhaseKey, seconds: &str, hub: &str) -> Value {
+    let mut manifest = object(key, ANNOTATION_HEARTBEAT_SECONDS, seconds);
+    if !hub.is_empty() {
+        manifest["metadata"]["annotations"][ANNOTATION_HUB] = hub.into();
+    }
+    manifest
 }
 
 /// The manifest of an object for an agent, with an empty list of objects.

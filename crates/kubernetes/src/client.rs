@@ -26,9 +26,10 @@ use tower::retry::backoff::{
     Backoff as _, ExponentialBackoff, ExponentialBackoffMaker, InvalidBackoff, MakeBackoff as _,
 };
 use tower::retry::{Policy, RetryLayer};
-use tower::util::rng::HasherRng;
+use tower::util::{MapResponseLayer, rng::HasherRng};
 use tower::{BoxError, Service};
 
+use crate::credentials::Sent;
 use crate::error::{innermost, request_failure};
 use crate::fence::Fence;
 use crate::request_metrics::{CountRequests, RequestMetrics, Verb};
@@ -49,7 +50,8 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(5);
 const BUFFER: usize = 1024;
 
 /// Creates a client for `config`, whose requests are counted in `metrics`, and whose writes must
-/// pass `fence`. Must be called within a tokio runtime.
+/// pass `fence`. Errors of the server do not repeat the credentials. Must be called within a tokio
+/// runtime.
 ///
 /// # Errors
 ///
@@ -61,7 +63,11 @@ pub fn instrumented_client(
 ) -> Result<Client, kube::Error> {
     tune(&mut config);
     // A retry needs a second handle to the service below it, and only a buffer makes kube's own cloneable.
+    let sent = Sent::by(&config);
     let service = ClientBuilder::try_from((config, fence.clone()))?;
+    let service = service.with_layer(&MapResponseLayer::new(move |answer| {
+        sent.removed_from(answer)
+    }));
     instrument(
         service.with_layer(&BufferLayer::new(BUFFER)),
         metrics,

@@ -7,6 +7,7 @@ pub mod backoff;
 pub mod blockers;
 pub mod client;
 pub mod collection;
+pub mod credentials;
 mod definition;
 pub mod discovery;
 pub mod error;

@@ -7,6 +7,7 @@ pub mod exposition;
 mod memory;
 pub mod metrics;
 pub mod outcomes;
+pub mod pace;
 mod process;
 pub mod queue;
 pub mod server;

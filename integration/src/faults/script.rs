@@ -104,6 +104,8 @@ impl On {
 pub enum Answer {
     /// The client gets this answer, and the server does not get the request.
     Status(Status),
+    /// The client gets its own credentials in an error, plain and in base64.
+    Echo,
     /// The client gets this object, and the server does not get the request.
     Object(Value),
     /// The client gets this answer, after the server has carried out the request.

@@ -1,7 +1,9 @@
 //! Refusals of an API server.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use http::{Response, StatusCode, header};
+use http::{HeaderMap, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use serde_json::json;
@@ -116,6 +118,22 @@ impl Status {
         let answer = answer.header(header::CONTENT_TYPE, kind);
         answer.body(UnsyncBoxBody::new(body)).unwrap()
     }
+}
+
+/// Returns an error that repeats the credentials of a request.
+pub(super) fn echo(headers: &HeaderMap) -> Answered {
+    let sent = headers.get(header::AUTHORIZATION);
+    let sent = sent.and_then(|sent| sent.to_str().ok()).unwrap_or("none");
+    let token = sent.trim_start_matches("Bearer ");
+    let encoded = [sent, token].map(|text| BASE64_STANDARD.encode(text));
+    let message = format!("{sent} {} {}", encoded[0], encoded[1]);
+    let object = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": format!("bad request: {message}"), "reason": "InternalError", "code": 500,
+    });
+    let mut answer = self::object(&object);
+    *answer.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    answer
 }
 
 /// Returns the answer with an object.

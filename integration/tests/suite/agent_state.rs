@@ -194,6 +194,87 @@ async fn the_state_of_another_cluster_is_not_used() {
     pulled.joined.because("StateStored", "StateWritten").await;
 }
 
+/// The agent is pointed to another hub, whose list of phases is complete without those of the state.
+/// A phase that is missing there was not deleted: its objects stay. The state is kept until a revision
+/// names the hub as lost.
+#[tokio::test]
+async fn the_state_of_another_hub_deletes_nothing_and_is_kept() {
+    const HUB: &str = "11111111-2222-4333-8444-555555555555";
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let site = Site::get(PULL).await;
+    let joined = site.join(&ns).named("one").pull().create().await;
+    let other = site.join(&ns).named("other").pull().create().await;
+    let hub = joined.hub_endpoint();
+    let line = Proxy::start(hub.address).await;
+    let agent = joined.agent().hub(&hub.at(line.address())).start().await;
+    let mut theirs = other.agent().start().await;
+    let mut pulled = Pulled { agent, joined, ns };
+    let (mine, foreign) = (settings(), configmap("theirs").data("k", "v"));
+    for (name, class, entry) in [
+        ("one", pulled.class(), &mine),
+        ("other", other.class(), &foreign),
+    ] {
+        let set = pulled.ns.set(name).revision(1);
+        set.delegated("a", &class, [entry.clone()]).create().await;
+        pulled.ns.reaches(name, &[Is("Succeeded", "True")]).await;
+    }
+    theirs.stop();
+    pulled.agent.stop();
+    // The header is not part of the checksum.
+    let state = std::fs::read_to_string(theirs.state()).unwrap();
+    let (header, body) = state.split_once('\n').unwrap();
+    let mut header: Value = serde_json::from_str(header).unwrap();
+    assert_ne!(header["hub"], "", "the hub is known");
+    header["cluster"] = serde_json::from_str::<Value>(
+        std::fs::read_to_string(pulled.agent.state())
+            .unwrap()
+            .lines()
+            .next()
+            .unwrap(),
+    )
+    .unwrap()["cluster"]
+        .clone();
+    header["hub"] = HUB.into();
+    let state = format!("{header}\n{body}");
+    std::fs::write(pulled.agent.state(), &state).unwrap();
+
+    // Until the hub is reachable, it may be the hub of the state.
+    line.set(Mode::Cut).await;
+    pulled.agent.start();
+    pulled.is_repaired(&foreign).await;
+    line.set(Mode::Pass).await;
+    let stored = pulled
+        .joined
+        .because("StateStored", "StateOfOtherHub")
+        .await;
+    let message = stored["message"].as_str().unwrap();
+    assert!(message.contains(&format!("of the hub {HUB}")), "{message}");
+    assert!(message.contains("baton.run/lost-hubs"), "{message}");
+    let read = |pulled: &Pulled| std::fs::read_to_string(pulled.agent.state()).unwrap();
+    let kept = read(&pulled);
+    assert!(kept.contains(HUB) && kept.contains("theirs"), "{kept}");
+    pulled.is_repaired(&mine).await;
+    let drift = json!({ "data": { "k": "drifted" } });
+    let drifted = pulled.merge(&foreign, &drift).await;
+    let untouched = async || pulled.live(&foreign).await == drifted;
+    let text = "the objects of the other hub are left alone";
+    pulled
+        .ns
+        .stays(Duration::from_secs(2), text, untouched)
+        .await;
+    assert_eq!(read(&pulled), kept);
+
+    let lost = json!({ "metadata": { "annotations": { "baton.run/lost-hubs": HUB } } });
+    let one = pulled.ns.set_ref("one");
+    pulled.ns.cluster().merge(&one, &lost).await.unwrap();
+    pulled.joined.because("StateStored", "StateWritten").await;
+    assert_eq!(pulled.live(&foreign).await, drifted);
+    theirs.start();
+    pulled
+        .object_becomes(&foreign, "repaired", |live| live["data"]["k"] == "v")
+        .await;
+}
+
 /// The directory of the state cannot be written to, as on a full disk: a file is in its place. The
 /// agent delivers nevertheless, reports the disk, and uses it once it can.
 #[tokio::test]

@@ -3,6 +3,7 @@
 use baton_integration::hostile::{forged_condition, forged_status};
 use baton_integration::prelude::*;
 use baton_integration::sites::TemporaryKubeconfig;
+use futures::future::join_all;
 
 use crate::agent::{Pulled, settings};
 
@@ -100,4 +101,62 @@ async fn a_forged_heartbeat_is_cut() {
     beat("False", 8).await;
     let lost = pulled.joined.becomes("Connected", "False").await;
     assert!(lost["message"].as_str().unwrap().len() < 1_100, "{lost}");
+}
+
+/// Reports in a loop wake the phase, its revision and all phases of the cluster at a limited pace.
+/// The count includes the writes of the agent's place in the status of the Cluster.
+#[tokio::test]
+async fn reports_in_a_loop_cause_few_writes() {
+    const REPORTS: usize = 300;
+    let mut pulled = Pulled::new(Scope::Namespaced).await;
+    pulled.deliver([settings()]).await;
+    let (thief, _kubeconfig) = thief(&pulled).await;
+    let hub = pulled.ns.cluster();
+    let phase = pulled.ns.phase_ref("v1", "a");
+    let revision = pulled.ns.set_ref("v1");
+    let mirror = pulled.joined.mirrored().await.remove(0);
+    let heartbeat = object("package-operator.run/v1alpha1", "ObjectSetPhase", "agent");
+    let heartbeat = heartbeat.within(&pulled.joined.mirrors()).manifest;
+    pulled.agent.kill();
+    let generation = hub.get(&phase).await.unwrap()["metadata"]["generation"].clone();
+    let generation = generation.as_i64().unwrap();
+    let phases = Recording::start(hub, &phase, "").await;
+    let revisions = Recording::start(hub, &revision, "").await;
+    let start = std::time::Instant::now();
+    let mut reports = 0;
+    while reports < REPORTS {
+        let condition = |type_: &str, number: usize| {
+            let status = if number.is_multiple_of(20) {
+                "True"
+            } else {
+                "False"
+            };
+            let mut condition = forged_condition(type_, generation, &format!("forged {number}"));
+            condition["status"] = status.into();
+            json!({ "status": { "conditions": [condition] } })
+        };
+        let round = (reports..reports + 10).map(|number| {
+            let report = condition("Available", number);
+            let (thief, mirror) = (&thief, &mirror);
+            async move { thief.merge_status(mirror, &report).await.unwrap() }
+        });
+        join_all(round).await;
+        let beat = condition("Connected", reports);
+        thief.merge_status(&heartbeat, &beat).await.unwrap();
+        reports += 10;
+    }
+    let writes = [phases.so_far().await, revisions.so_far().await];
+    let writes = writes.map(|recorded| recorded.changes().values().sum::<usize>());
+    let seconds = usize::try_from(start.elapsed().as_secs()).unwrap();
+    println!(
+        "{reports} reports in {seconds} s: {writes:?} writes of the phase and of the revision"
+    );
+    // The reports, and the states of the cluster that wake its phases: ten at once, and one per second.
+    let most = 2 * (seconds + 12);
+    assert!(
+        writes.iter().all(|writes| (2..=most).contains(writes)),
+        "{writes:?}"
+    );
+    pulled.agent.start();
+    pulled.ns.reaches("v1", &[Is("Available", "True")]).await;
 }

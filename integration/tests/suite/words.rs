@@ -3,8 +3,10 @@
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use baton_integration::application::{ALL_IN, TestApplication, condition, name};
+use baton_integration::endpoint::Endpoint;
 use baton_integration::prelude::*;
 use baton_integration::sites::{PUSH, Site};
+use baton_integration::webhook::Webhook;
 
 use crate::agent::Pulled;
 use crate::releases_faults::repository::{add, start};
@@ -328,6 +330,74 @@ async fn quote_passwords(ns: &TestNamespace) {
         ns.cluster().create(&ns.reference(&canary)).await.is_err()
     })
     .await;
+}
+
+/// The message of an admission webhook that quotes the object, and each value in several forms.
+fn quote(object: &Value) -> String {
+    let password = object["data"]["password"].as_str().unwrap_or_default();
+    let reversed: String = password.chars().rev().collect();
+    // Only a Secret hides a text that no form of the value is.
+    let reversed = if object["kind"] == "Secret" {
+        &*reversed
+    } else {
+        ""
+    };
+    format!(
+        "no weak passwords on a Friday: {object}, {password}, {}, {}, {reversed}",
+        password.to_uppercase(),
+        encoded(password)
+    )
+}
+
+/// Refuses objects of the namespace by a webhook that quotes them.
+async fn refuse_by_webhook(ns: &TestNamespace) -> Webhook {
+    let webhook = Webhook::start(&Endpoint::of_bed(ns.cluster().kubeconfig()), quote).await;
+    let configuration = object(
+        "admissionregistration.k8s.io/v1",
+        "ValidatingWebhookConfiguration",
+        &ns.unique("webhook"),
+    );
+    let selector = json!({ "matchLabels": { "kubernetes.io/metadata.name": ns.name() } });
+    let configuration = configuration.with("/webhooks", json!([{
+        "name": "quote.example.com", "clientConfig": webhook.client_config(),
+        "admissionReviewVersions": ["v1"], "sideEffects": "None", "namespaceSelector": selector,
+        "rules": [{
+            "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps", "secrets"],
+            "operations": ["CREATE", "UPDATE"],
+        }],
+        "matchConditions": [{ "name": "hooked", "expression": "object.metadata.name.startsWith('hooked')" }],
+    }]));
+    ns.create_elsewhere(&configuration).await;
+    let round = std::cell::Cell::new(0);
+    ns.eventually("the webhook to be in force", async || {
+        round.set(round.get() + 1);
+        let canary = configmap(&format!("hooked-canary-{}", round.get())).data("password", "x");
+        ns.cluster().create(&ns.reference(&canary)).await.is_err()
+    })
+    .await;
+    webhook
+}
+
+/// A real webhook over HTTPS quotes the whole object. Its constant text is shown, unless the object
+/// is a Secret.
+#[tokio::test]
+async fn errors_of_webhooks_contain_no_values() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let _webhook = refuse_by_webhook(&ns).await;
+    let hooked = |kind: &str, password: &str| {
+        object("v1", kind, &format!("hooked-{}", kind.to_lowercase())).data("password", password)
+    };
+    let config = hooked("ConfigMap", SECRET);
+    let text =
+        "admission webhook \"quote.example.com\" denied the request: no weak passwords on a Friday";
+    way("config", config, "", text).goes(&ns, "").await;
+    let hidden = hooked("Secret", &encoded(SECRET));
+    let text = "not shown because it may contain values of a Secret";
+    way("secret", hidden, "", text).goes(&ns, "").await;
+    let shown = ns.cluster().get(&ns.set_ref("secret")).await.unwrap()["status"].to_string();
+    assert!(shown.contains("quote.example.com"), "{shown}");
+    assert!(!shown.contains("Friday"), "{shown}");
+    is_hidden(&ns, &[ns.name()], &[]).await;
 }
 
 async fn errors_of_the_server_and_of_probes_contain_no_values(scope: Scope) {

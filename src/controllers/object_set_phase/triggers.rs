@@ -1,6 +1,6 @@
 //! Triggers of delegated phases. Each function maps a change to the phases to reconcile.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use baton_apis::{
     SiteEntry,
@@ -16,7 +16,7 @@ use baton_records::{
     slice::SliceKind,
     store::Change,
 };
-use baton_runtime::{controller::Controller as _, source::Wake};
+use baton_runtime::{controller::Controller as _, pace::Pace, source::Wake};
 
 use baton_sites::gate::PhaseStart;
 
@@ -51,6 +51,22 @@ pub(super) fn on_phase(observed: &Observed, change: &Change<PhaseKind>) -> Vec<W
     if let (None, Some(cluster)) = (&change.new, phase.cluster()) {
         let mirror = mirror::key(cluster, phase);
         wakes.extend(observed.phases.get(&mirror).map(|_| Wake::now(mirror)));
+    }
+    wakes
+}
+
+/// The wakes of a change, at the pace of reports if it is a report of an agent. The credentials of
+/// the agent may be in other hands, and each report is a pass of its phase and of the revision.
+pub(super) fn at_pace(
+    reports: &Pace<PhaseKey>,
+    change: &Change<PhaseKind>,
+    mut wakes: Vec<Wake<PhaseKey>>,
+    now: Instant,
+) -> Vec<Wake<PhaseKey>> {
+    let is_report =
+        matches!((&change.old, &change.new), (Some(_), Some(new)) if new.agent().is_some());
+    for wake in wakes.iter_mut().filter(|_| is_report) {
+        wake.after = wake.after.max(reports.delay(wake.key.clone(), now));
     }
     wakes
 }
@@ -373,6 +389,27 @@ mod tests {
         assert_eq!(names(on_phase(&observed, &appears(&mirror))), stray);
         observed.phases.observe(origin.clone());
         assert_eq!(names(on_phase(&observed, &appears(&mirror))), "shop/web-a!");
+        // Reports in a loop wake the phase at a limited pace; other changes wake it at once.
+        let mut reported = mirror.clone();
+        reported
+            .set_status(&ObjectSetPhaseStatus::default())
+            .unwrap();
+        reported.resource_version += 1;
+        reported.generation += 1;
+        let report = Change {
+            old: Some(Arc::new(mirror.clone())),
+            ..appears(&reported)
+        };
+        let (pace, now) = (Pace::default(), Instant::now());
+        let delayed = |change: &Change<PhaseKind>| {
+            let wakes = at_pace(&pace, change, on_phase(&observed, change), now);
+            let wake = wakes.into_iter().next().unwrap();
+            assert_eq!(&*wake.key.name, "web-a");
+            !wake.after.is_zero()
+        };
+        let delays = (0..100).filter(|_| delayed(&report)).count();
+        assert!((80..100).contains(&delays), "{delays}");
+        assert!(!delayed(&appears(&mirror)));
         observed.phases.observe(mirror);
         let gone = Change {
             old: observed.phases.remove(&origin.key),

@@ -75,9 +75,14 @@ impl ChartSource {
         let uid = release.metadata.uid.as_deref().unwrap_or_default();
         let stored = self.rendered.lock().remove(uid);
         match stored {
-            Some(output) => Ok(self.charts.read(output).await?),
+            Some(output) => self.read(output).await,
             None => self.render(key, release).await,
         }
+    }
+
+    /// Reads the objects in the output of a rendering again.
+    pub(crate) async fn read(&self, output: Rendered) -> Result<Documents, ScheduleError> {
+        Ok(self.charts.read(output).await?)
     }
 
     /// Drops the stored result for a deleted Release.

@@ -12,7 +12,10 @@ use baton_apis::{
     kinds,
 };
 use baton_engine::slice_parts;
-use baton_releases::chart::{self, Installation};
+use baton_releases::{
+    chart::{self, Installation},
+    scheduling::error::ScheduleError,
+};
 use baton_typed::key::Key;
 use kube::ResourceExt as _;
 use serde_json::json;
@@ -81,17 +84,15 @@ impl ContentWriter {
         if let Some(noted) = Content::from_annotation(target) {
             return Ok(noted);
         }
-        let documents = self.charts.take_rendered(key, release).await;
-        let documents = documents.map_err(|error| ContentError::Chart {
+        let failed = |error: ScheduleError| ContentError::Chart {
             message: error.to_string(),
             again: !error.is_permanent(),
-        })?;
-        let clusters = &target.spec.clusters;
-        let scalable = scalable(&self.context.inventory, clusters, &documents).await;
-        let scalable = scalable.map_err(|message| ContentError::Chart {
-            message,
-            again: true,
-        })?;
+        };
+        let documents = self.charts.take_rendered(key, release).await;
+        let (inventory, clusters) = (&self.context.inventory, &target.spec.clusters);
+        let documents = documents.map_err(failed)?;
+        let scalable = scalable(&self.charts, inventory, clusters, documents).await;
+        let (documents, scalable) = scalable.map_err(failed)?;
         let content = chart::content(
             documents.objects,
             Installation {

@@ -24,6 +24,31 @@ async fn render(charts: &Charts, chart: &Chart, values: &Value) -> Result<Vec<Va
     Ok(documents.objects)
 }
 
+/// A rendering takes all memory, and then waits for another process without its objects.
+#[tokio::test]
+async fn the_objects_of_a_rendering_take_no_memory_while_it_waits() {
+    let mut fixture = Fixture::new().await;
+    fixture.settings.memory = 64 << 10;
+    let charts = fixture.charts();
+    let chart = fixture.chart("0.0.1");
+    let rendering = |namespace: &'static str| Rendering {
+        chart: &chart,
+        values: None,
+        name: "shop-1",
+        namespace,
+    };
+    let first = charts.render(rendering("shop")).await.unwrap();
+    let objects = first.objects.clone();
+    let second = charts.render(rendering("other"));
+    tokio::pin!(second);
+    let waits = tokio::time::timeout(Duration::from_secs(3), &mut second).await;
+    assert!(waits.is_err(), "there is no memory");
+    let rendered = first.into_rendered();
+    second.await.unwrap();
+    let again = charts.read(rendered).await.unwrap();
+    assert_eq!(again.objects, objects);
+}
+
 /// The reason that a chart is not rendered.
 async fn refused(fixture: &Fixture, chart: &Chart) -> String {
     let error = render(&fixture.charts(), chart, &json!({}))

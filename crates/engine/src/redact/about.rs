@@ -8,6 +8,8 @@ use base64::{
 };
 use serde_json::{Map, Value};
 
+use super::without_parts;
+
 /// The texts after which an admission webhook or policy speaks.
 const DENIALS: [&str; 2] = ["denied the request: ", "denied request: "];
 
@@ -162,17 +164,7 @@ impl Values {
                 }
             }
         }
-        let mut shown = String::with_capacity(text.len());
-        let mut was_hidden = false;
-        for (at, character) in text.char_indices() {
-            if !hidden[at] {
-                shown.push(character);
-            } else if !was_hidden {
-                shown.push_str(REPLACEMENT);
-            }
-            was_hidden = hidden[at];
-        }
-        shown
+        without_parts(text, &hidden, REPLACEMENT)
     }
 }
 

@@ -3,11 +3,12 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use baton_apis::conditions::Reason;
+use baton_runtime::pace::Pace;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::{
     sync::watch,
-    time::{Instant, sleep_until},
+    time::{Instant, sleep, sleep_until},
 };
 
 use super::{
@@ -77,6 +78,9 @@ pub(super) async fn run(
     health: watch::Sender<Health>,
 ) {
     let mut heartbeats = shared.heartbeats.of(name);
+    // Anybody with the token of the agent may report in a loop, and each state may be written to the
+    // Cluster and wake all of its phases.
+    let pace = Pace::default();
     let started = Instant::now();
     let silence = shared.heartbeats.silence;
     loop {
@@ -105,7 +109,7 @@ pub(super) async fn run(
             .min();
         tokio::select! {
             // The sender exists as long as `shared`.
-            _ = heartbeats.changed() => {}
+            _ = heartbeats.changed() => sleep(pace.delay((), shared.clock.instant())).await,
             () = sleep_until(next.unwrap_or(instant)), if next.is_some() => {}
         }
     }

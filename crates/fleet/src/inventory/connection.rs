@@ -8,7 +8,7 @@
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
+use http_body_util::combinators::UnsyncBoxBody;
 use hyper_rustls::HttpsConnectorBuilder;
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::{Client as Connections, connect::HttpConnector};
@@ -21,7 +21,7 @@ use tower::{
     BoxError, Service, ServiceBuilder, ServiceExt as _, service_fn, util::BoxCloneSyncService,
 };
 
-use baton_kubernetes::fence::Fence;
+use baton_kubernetes::{credentials::Sent, fence::Fence};
 
 /// Sends requests to a cluster, without counting, retries or traces.
 pub(super) type Connection = BoxCloneSyncService<Request<Body>, Answer, BoxError>;
@@ -33,7 +33,8 @@ pub(super) type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 const SESSIONS: usize = 8;
 
 /// Creates a service that connects on its first request. Its connections end with the lease of
-/// `fence`. Must be called within a tokio runtime.
+/// `fence`, and errors of the server do not repeat the credentials. Must be called within a tokio
+/// runtime.
 ///
 /// # Errors
 /// If the credentials, the CA or the proxy in `config` cannot be used.
@@ -42,12 +43,14 @@ const SESSIONS: usize = 8;
 /// Connections through a proxy are those of kube's own client, which supports all kinds of proxies,
 /// with HTTP/1.1.
 pub(super) fn connection(config: Config, fence: &Fence) -> Result<Connection, kube::Error> {
+    let sent = Sent::by(&config);
     if config.proxy_url.is_some() {
         let client = ClientBuilder::try_from((config, fence.clone()))?.build();
-        return Ok(boxed(service_fn(move |request| {
+        let service = service_fn(move |request| {
             let client = client.clone();
             async move { client.send(request).await }
-        })));
+        });
+        return Ok(boxed(service, sent));
     }
     let mut tls = config.rustls_client_config()?;
     tls.resumption = Resumption::in_memory_sessions(SESSIONS);
@@ -68,10 +71,10 @@ pub(super) fn connection(config: Config, fence: &Fence) -> Result<Connection, ku
         .option_layer(config.auth_layer()?)
         .map_err(BoxError::from)
         .service(connections);
-    Ok(boxed(service))
+    Ok(boxed(service, sent))
 }
 
-fn boxed<S, B>(service: S) -> Connection
+fn boxed<S, B>(service: S, sent: Sent) -> Connection
 where
     S: Service<Request<Body>, Response = Response<B>> + Clone + Send + Sync + 'static,
     S::Future: Send + 'static,
@@ -79,8 +82,6 @@ where
     B: hyper::body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let service = service.map_response(|answer: Response<B>| {
-        answer.map(|body| body.map_err(Into::into).boxed_unsync())
-    });
+    let service = service.map_response(move |answer: Response<B>| sent.removed_from(answer));
     BoxCloneSyncService::new(service.map_err(Into::into))
 }

@@ -124,8 +124,8 @@ impl Releases {
     ) -> Result<ChartRequest, ScheduleError> {
         let environment = &release.spec.environment;
         let documents = self.charts.render(key, release).await?;
-        let scalable = scalable(&self.context.inventory, clusters, &documents).await;
-        let scalable = scalable.map_err(ScheduleError::Request)?;
+        let inventory = &self.context.inventory;
+        let (documents, scalable) = scalable(&self.charts, inventory, clusters, documents).await?;
         let request = chart::chart_request(documents.objects, &environment.chart, &scalable);
         // The output of a chart that is refused is of no use.
         if request.is_ok() {
