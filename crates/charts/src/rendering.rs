@@ -112,8 +112,9 @@ impl Charts {
         let helm = inner.settings.helm.as_deref();
         let helm = helm::find(helm, std::env::var_os("PATH").as_deref());
         let helm = helm.map_err(Error::Renderer)?;
-        let file = self.of(namespace).archive(chart).await?;
+        let (file, in_use) = self.of(namespace).archive_in_use(chart).await?;
         let printed = inner.print(&helm, &file, values, rendering).await?;
+        drop(in_use);
         self.read(Rendered {
             chart: chart.clone(),
             namespace: namespace.to_owned(),
