@@ -363,8 +363,8 @@ async fn manifests(bed: &Bed, ns: &TestNamespace) {
             patient.eventually("a version to be stored", kept).await;
         }
     };
-    // One of them is parsed at a time: it takes 28 MiB as values, of which there are three copies.
-    bed.within(128, "manifests of SiteApplications", stored)
+    // Two of them may be parsed at a time: one takes 28 MiB as values, of which there are three copies.
+    bed.within(160, "manifests of SiteApplications", stored)
         .await;
     for entry in &entries {
         ns.delete(entry).await;
