@@ -114,7 +114,8 @@ pub(crate) struct ManagerArgs {
     /// folder for temporary files]
     ///
     /// With a persistent folder, everything that was downloaded once stays usable while its
-    /// repository is down. Charts are rendered by the program that `HELM_BIN` names, else by helm.
+    /// repository is down, up to 512 MiB: beyond that, what was not used for the longest time is
+    /// removed. Charts are rendered by the program that `HELM_BIN` names, else by helm.
     #[arg(
         long,
         env = "BATON_CHART_CACHE",

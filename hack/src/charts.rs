@@ -54,6 +54,8 @@ pub enum Fault {
     EmptyBody,
     /// The index contains no charts.
     NoEntries,
+    /// The index is this text.
+    Index(Arc<str>),
     /// Requests need this name and password: by basic authentication for the repository, by a token
     /// for the registry.
     Private {

@@ -44,6 +44,12 @@ enum Target {
     Archive,
     /// An index of charts is read, or refused with an error of one line.
     Index,
+    /// A `Chart.yaml` is read as other YAML, or refused without its values.
+    Chart,
+    /// The output of helm is read as other YAML within a limit, or refused without its values.
+    Rendering,
+    /// The report of an agent is reduced to a status of its phase, in limited sizes.
+    Report,
 }
 
 /// The reason that no target was fuzzed, or the property that is broken.
@@ -126,6 +132,27 @@ impl Target {
                 artifact: &["--lib"],
                 test: "fuzz::indexes_are_read_or_refused_with_a_one_line_error",
                 inputs: "crates/charts/src/__fuzz__/index",
+            },
+            Self::Chart => TargetLocation {
+                name: "chart",
+                package: "baton-charts",
+                artifact: &["--lib"],
+                test: "fuzz::metadata_of_charts_is_read_as_other_yaml_or_refused",
+                inputs: "crates/charts/src/__fuzz__/chart",
+            },
+            Self::Rendering => TargetLocation {
+                name: "rendering",
+                package: "baton-charts",
+                artifact: &["--lib"],
+                test: "fuzz::renderings_are_read_as_other_yaml_or_refused",
+                inputs: "crates/charts/src/__fuzz__/rendering",
+            },
+            Self::Report => TargetLocation {
+                name: "report",
+                package: "baton-engine",
+                artifact: &["--lib"],
+                test: "delegated::reported::fuzz::reports_are_reduced_to_a_status_of_the_phase",
+                inputs: "crates/engine/src/delegated/reported/__fuzz__/report",
             },
         }
     }

@@ -224,6 +224,23 @@ impl Program {
         Stalled::new(self, thread)
     }
 
+    /// Bytes of resident memory: now, and at most since [`Program::forget_peak`] or the start. The
+    /// processes that it has started do not count.
+    #[must_use]
+    pub fn memory(&self) -> (u64, u64) {
+        let metrics = self.metrics();
+        (
+            metrics.count("process_resident_memory_bytes"),
+            metrics.count("process_resident_memory_max_bytes"),
+        )
+    }
+
+    /// Makes the present memory the most so far. Only Linux can do that.
+    pub fn forget_peak(&self) {
+        let id = self.child.lock().unwrap().id();
+        std::fs::write(format!("/proc/{id}/clear_refs"), "5").unwrap();
+    }
+
     fn signal(&self, signal: Signal) {
         let id = self.child.lock().unwrap().id();
         kill_process(Pid::from_raw(id.try_into().unwrap()).unwrap(), signal).unwrap();

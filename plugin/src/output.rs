@@ -6,15 +6,19 @@ pub(crate) mod table;
 use std::{
     borrow::Cow,
     collections::BTreeSet,
-    fmt::Write as _,
     io::{self, IsTerminal as _},
     sync::{Mutex, PoisonError},
 };
 
 use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
-use baton_terminal::output::{say, write};
+use baton_terminal::output::{printable, say, write};
 use clap::ColorChoice;
+
+/// The escape sequences of all colours, and the one that ends them.
+const SEQUENCES: [&str; 7] = [
+    "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[36m",
+];
 
 /// The smallest width in columns that is easy to read.
 const NARROWEST: usize = 32;
@@ -95,29 +99,10 @@ impl Output {
     }
 
     /// Makes control characters visible, as `^[` for an escape: any user may have written the
-    /// content of objects. Line ends and tabs stay, and so do colours if they are used.
+    /// content of objects. Line ends and tabs stay, and so do the colours of [`Output::paint`] if they
+    /// are used.
     pub(crate) fn printable(self, text: &str) -> Cow<'_, str> {
-        let obeyed = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
-        if !text.contains(obeyed) {
-            return text.into();
-        }
-        let mut out = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some(letter) = rest.chars().next() {
-            let color = if self.colors { color(rest) } else { 0 };
-            let (part, behind) = rest.split_at(color.max(letter.len_utf8()));
-            if color > 0 || !obeyed(letter) {
-                out.push_str(part);
-            } else if let Some(caret) = u8::try_from(letter).ok().filter(u8::is_ascii) {
-                out.push('^');
-                out.push(char::from(caret ^ 0x40));
-            } else {
-                // Writing into a string cannot fail.
-                let _ = write!(out, "{}", letter.escape_unicode());
-            }
-            rest = behind;
-        }
-        out.into()
+        printable(text, if self.colors { &SEQUENCES } else { &[] })
     }
 
     /// Writes a text, with a newline at its end. Writes nothing for an empty text.
@@ -133,18 +118,9 @@ impl Output {
     }
 }
 
-/// Length in bytes of the colour code at the start of a text; zero if there is none.
-fn color(text: &str) -> usize {
-    let parameters = text.strip_prefix("\x1b[").unwrap_or_default();
-    match parameters.find(|letter: char| !letter.is_ascii_digit() && letter != ';') {
-        Some(end) if parameters[end..].starts_with('m') => "\x1b[".len() + end + "m".len(),
-        _ => 0,
-    }
-}
-
 /// Writes a line for people to standard error. Failures are ignored.
 pub(crate) fn report(line: &str) {
-    say(&Output::plain().printable(line));
+    say(line);
 }
 
 /// As [`report`], once per line and process.
@@ -215,8 +191,31 @@ mod tests {
             colors.printable(evil),
             "a\x1b[31mb^[]0;title^G^M\\u{9b}2J^?\tc\n"
         );
-        assert_eq!(colors.printable("\x1b[1;31"), "^[[1;31");
-        assert_eq!(colors.printable("äöü ├─"), "äöü ├─");
+        assert_eq!(
+            colors.printable("\x1b[8m"),
+            "^[[8m",
+            "a text that cannot be seen"
+        );
+    }
+
+    #[test]
+    fn all_colours_stay() {
+        let colors = Output {
+            colors: true,
+            ..Output::plain()
+        };
+        for paint in [
+            Paint::Good,
+            Paint::Warn,
+            Paint::Bad,
+            Paint::Dim,
+            Paint::Strong,
+            Paint::Accent,
+        ] {
+            let painted = colors.paint(paint, "a");
+            assert!(painted.len() > 1);
+            assert_eq!(colors.printable(&painted), painted);
+        }
     }
 
     #[test]

@@ -336,7 +336,10 @@ fn read(entry: &mut impl Read, most: u64) -> io::Result<Vec<u8>> {
 }
 
 /// The name and version in a `Chart.yaml`.
-fn identity(metadata: &[u8]) -> Result<(String, String), Error> {
+///
+/// # Errors
+/// [`Error::Metadata`], which quotes no value.
+pub fn identity(metadata: &[u8]) -> Result<(String, String), Error> {
     let text = str::from_utf8(metadata).map_err(|error| Error::Metadata(error.to_string()))?;
     let mut memory = Memory::new(MOST_VALUES);
     let document = baton_yaml::read_within(text, &mut memory)

@@ -1,15 +1,21 @@
-//! The folder on disk. After a failed write, nothing is fetched for a while.
+//! The folder on disk. After a failed write, nothing is fetched for a while. Files that were not used
+//! for the longest time are removed when the folder takes more bytes than allowed.
+
+mod room;
 
 use std::{
+    collections::HashMap,
     fmt::Display,
-    fs,
+    fs, io,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Weak},
     time::{Duration, Instant, SystemTime},
 };
 
 use baton_kubernetes::backoff::Backoff;
 use parking_lot::Mutex;
+use tempfile::NamedTempFile;
+use tokio::sync::Mutex as AsyncMutex;
 
 /// The pauses after failed writes.
 const BACKOFF: Backoff = Backoff::up_to(Duration::from_secs(30));
@@ -30,16 +36,30 @@ const RENDERING: &str = "rendering";
 ///   each failure, up to 30 s. So a full disk causes no loop of downloads, for any number of charts.
 /// - Temporary files that an earlier process has left behind are removed before the first write, and
 ///   after a failed one.
+/// - After [`Disk::stored`], the files take no more bytes than the limit, besides those that have a
+///   [`Turn`].
 #[derive(Clone, Debug)]
 pub struct Disk {
     folder: Arc<Path>,
+    /// Limit in bytes of the files.
+    limit: u64,
     state: Arc<Mutex<State>>,
+    /// The files that are fetched or read.
+    turns: Arc<Mutex<HashMap<PathBuf, Weak<AsyncMutex<()>>>>>,
+    /// Locked by the task that measures the folder.
+    measuring: Arc<Mutex<()>>,
 }
+
+/// The lock of a file: the task that has it fetches the file, the others wait. While it exists, the
+/// file is not removed to make room.
+pub type Turn = Arc<AsyncMutex<()>>;
 
 #[derive(Debug, Default)]
 struct State {
     is_swept: bool,
     failure: Option<Failure>,
+    /// Bytes of the files; `None` if they were not measured yet.
+    stored: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -55,10 +75,41 @@ struct Failure {
 
 impl Disk {
     /// Creates a handle. Nothing is read or written.
-    pub fn new(folder: &Path) -> Self {
+    pub fn new(folder: &Path, limit: u64) -> Self {
         Self {
             folder: folder.into(),
+            limit,
             state: Arc::default(),
+            turns: Arc::default(),
+            measuring: Arc::default(),
+        }
+    }
+
+    /// The turn of a file.
+    pub fn turn(&self, file: &Path) -> Turn {
+        let mut turns = self.turns.lock();
+        turns.retain(|_, turn| turn.strong_count() > 0);
+        if let Some(turn) = turns.get(file).and_then(Weak::upgrade) {
+            return turn;
+        }
+        let turn = Arc::default();
+        turns.insert(file.to_owned(), Arc::downgrade(&turn));
+        turn
+    }
+
+    /// A new file in a folder, which is created if it is missing.
+    ///
+    /// # Errors
+    /// If it cannot be created.
+    pub fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
+        let create = || {
+            fs::create_dir_all(folder)?;
+            tempfile::Builder::new().prefix(NEW).tempfile_in(folder)
+        };
+        match create() {
+            // The folder was empty, and was removed in between.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => create(),
+            created => created,
         }
     }
 
@@ -169,8 +220,6 @@ fn is_older(file: &Path, age: Duration) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-
     use super::*;
 
     fn full() -> io::Error {
@@ -179,7 +228,7 @@ mod tests {
 
     #[test]
     fn nothing_is_fetched_for_a_while_after_a_failed_write() {
-        let disk = Disk::new(Path::new("/charts"));
+        let disk = Disk::new(Path::new("/charts"), 0);
         disk.ready().unwrap();
         let text = disk.failed(100, &full());
         assert!(
@@ -228,7 +277,7 @@ mod tests {
             fs::write(charts.join(file), "x").unwrap();
         }
         fs::write(rendering.join("chart-a.tgz"), "x").unwrap();
-        let disk = Disk::new(folder.path());
+        let disk = Disk::new(folder.path(), 0);
         disk.ready().unwrap();
         let names = |folder: &Path| {
             let mut names: Vec<_> = entries(folder)

@@ -8,7 +8,6 @@ use std::{
 use baton_apis::Chart;
 use reqwest::Response;
 use ring::digest::{Context, SHA256};
-use tempfile::NamedTempFile;
 use tokio::task::spawn_blocking;
 use url::Url;
 
@@ -16,7 +15,7 @@ use crate::{
     Error, Inner,
     address::{Address, hex, same_origin},
     archive,
-    disk::NEW,
+    disk::Disk,
     http::{self, Authorization},
     index::Entry,
     oci::{Reference, Session},
@@ -55,7 +54,7 @@ impl Inner {
         let (response, digest) = self.ask(address, &url, entry).await.map_err(refused)?;
 
         let folder = file.parent().unwrap_or(Path::new("."));
-        let new = temporary(folder);
+        let new = Disk::temporary(folder);
         let mut new = new.map_err(|error| local(0, &error))?;
         let mut context = Context::new(&SHA256);
         let (mut bytes, mut unwritten) = (0, None);
@@ -101,6 +100,8 @@ impl Inner {
         let persisted = new.persist(file);
         persisted.map_err(|error| local(bytes, &error.error))?;
         self.disk.wrote(bytes);
+        let disk = self.disk.clone();
+        let _ = spawn_blocking(move || disk.stored(bytes)).await;
         Ok(())
     }
 
@@ -144,13 +145,4 @@ impl Inner {
         let response = response.map_err(|error| error.to_string())?;
         Ok((response, entry.digest.clone()))
     }
-}
-
-/// A new file in a folder, which is created if it is missing.
-///
-/// # Errors
-/// If it cannot be created.
-pub(crate) fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
-    std::fs::create_dir_all(folder)?;
-    tempfile::Builder::new().prefix(NEW).tempfile_in(folder)
 }

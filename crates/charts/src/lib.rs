@@ -23,28 +23,20 @@ mod repository;
 mod secrecy;
 mod settings;
 
-use std::{
-    cmp::Reverse,
-    collections::HashMap,
-    fmt,
-    path::{Path, PathBuf},
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{cmp::Reverse, collections::HashMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use baton_apis::Chart;
 use baton_kubernetes::{memory::Memory, permits::Permits};
 use baton_releases::resolution::{self, Cause, ResolutionError};
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
-use tokio::sync::Mutex as AsyncMutex;
 
 pub use error::Error;
 pub use rendering::{Documents, Rendered, Rendering};
 pub use settings::{CredentialSource, Credentials, Limits, Settings, UnusableCredentials};
 
 use address::{Address, file_name};
-use disk::Disk;
+use disk::{Disk, Turn};
 use http::Http;
 use index::Index;
 use repository::Repository;
@@ -78,8 +70,6 @@ struct Inner {
     disk: Disk,
     /// Repositories by URL; registries by URL and chart.
     repositories: Mutex<HashMap<String, Arc<Repository>>>,
-    /// Locks of the archives that are being fetched.
-    archives: Mutex<HashMap<PathBuf, Weak<AsyncMutex<()>>>>,
     downloads: Arc<Permits>,
     renders: Arc<Permits>,
     memory: Memory,
@@ -106,12 +96,11 @@ impl Charts {
         let inner = Inner {
             renders: Permits::new(settings.renders.get()),
             memory: Memory::new(settings.memory),
-            disk: Disk::new(&settings.cache),
+            disk: Disk::new(&settings.cache, settings.limits.folder),
             settings,
             credentials: Box::new(credentials),
             http,
             repositories: Mutex::default(),
-            archives: Mutex::default(),
             downloads: Permits::new(DOWNLOADS),
         };
         Ok(Self {
@@ -211,18 +200,27 @@ impl Charts {
     /// - The archive has the digest that the index names, and the requested name and version.
     ///   Unpacking it would write no file outside of its folder.
     /// - An archive is fetched once. Later calls, also those after a restart, return it without a
-    ///   request, whatever has changed in the repository.
+    ///   request, whatever has changed in the repository, until it is removed: see
+    ///   [`Limits::folder`].
     ///
     /// # Errors
     /// All but [`Error::Broken`] and [`Error::Renderer`].
     pub async fn archive(&self, chart: &Chart) -> Result<PathBuf, Error> {
+        let (file, _) = self.archive_in_use(chart).await?;
+        Ok(file)
+    }
+
+    /// As [`Self::archive`]. The archive is not removed while its turn exists.
+    pub(crate) async fn archive_in_use(&self, chart: &Chart) -> Result<(PathBuf, Turn), Error> {
         let inner = &self.inner;
         let address = Address::parse(&chart.repo_url).map_err(Error::Repository)?;
         if is_exact(&chart.version)
             && let Ok(file) = inner.file(&address, chart)
-            && file.is_file()
         {
-            return Ok(file);
+            let turn = inner.disk.turn(&file);
+            if Disk::used(&file) {
+                return Ok((file, turn));
+            }
         }
         let lane = self.lane(&address);
         let index = inner.index(&address, &chart.name, None, lane).await?;
@@ -242,14 +240,15 @@ impl Charts {
             chart: exact.clone(),
             cause: Cause::NoSuchVersion,
         })?;
-        let turn = inner.turn(&file);
-        let _turn = turn.lock().await;
-        if !file.is_file() {
+        let turn = inner.disk.turn(&file);
+        let locked = turn.lock().await;
+        if !Disk::used(&file) {
             inner.disk.ready().map_err(Error::Repository)?;
             let _permit = inner.downloads.acquire(lane).await;
             inner.download(&address, &exact, entry, &file).await?;
         }
-        Ok(file)
+        drop(locked);
+        Ok((file, turn))
     }
 }
 
@@ -353,17 +352,5 @@ impl Inner {
                 repository.unload();
             }
         }
-    }
-
-    /// The lock of an archive: the task that has it fetches the archive, the others wait.
-    fn turn(&self, file: &Path) -> Arc<AsyncMutex<()>> {
-        let mut archives = self.archives.lock();
-        archives.retain(|_, turn| turn.strong_count() > 0);
-        if let Some(turn) = archives.get(file).and_then(Weak::upgrade) {
-            return turn;
-        }
-        let turn = Arc::default();
-        archives.insert(file.to_owned(), Arc::downgrade(&turn));
-        turn
     }
 }

@@ -25,7 +25,7 @@ pub fn read(printed: &str, most: usize) -> Result<(Vec<Value>, usize), String> {
                 let source = source.unwrap_or("the chart");
                 format!("could not decode manifest: {source}: {}", error.message)
             })?;
-            flatten(document.value, &mut objects);
+            objects.extend(flat(document.value));
         }
     }
     Ok((objects, memory.taken()))
@@ -52,16 +52,18 @@ fn is_yaml(source: &str) -> bool {
     matches!(extension, Some("yaml" | "yml"))
 }
 
-fn flatten(value: Value, objects: &mut Vec<Value>) {
+/// The objects that a document stands for.
+pub fn flat(value: Value) -> Vec<Value> {
     let is_list = value["kind"] == "List" && value["apiVersion"] == "v1";
     match value {
-        Value::Null => {}
+        Value::Null => Vec::new(),
         Value::Object(mut list) if is_list && list.get("items").is_some_and(Value::is_array) => {
-            if let Some(Value::Array(items)) = list.remove("items") {
-                objects.extend(items);
+            match list.remove("items") {
+                Some(Value::Array(items)) => items,
+                _ => Vec::new(),
             }
         }
-        value => objects.push(value),
+        value => vec![value],
     }
 }
 

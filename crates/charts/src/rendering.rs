@@ -115,10 +115,11 @@ impl Charts {
         let helm = inner.settings.helm.as_deref();
         let helm = helm::find(helm, std::env::var_os("PATH").as_deref());
         let helm = helm.map_err(Error::Renderer)?;
-        let file = self.of(namespace).archive(chart).await?;
+        let (file, in_use) = self.of(namespace).archive_in_use(chart).await?;
         let permit = inner.renders.acquire(namespace).await;
         let folder = inner.disk.rendering();
         let rewritten = inner.rewritten(&file, &folder).await;
+        drop(in_use);
         let rewritten = rewritten.map_err(Error::Repository)?;
         let template = helm::Template {
             archive: rewritten.path(),

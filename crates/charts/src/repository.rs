@@ -21,7 +21,6 @@ use crate::{
     Credentials, Limits,
     address::Address,
     disk::Disk,
-    download::temporary,
     http::{self, Authorization, Http},
     index::{Entry, Index},
     oci::{self, Reference, Session},
@@ -208,6 +207,7 @@ impl Repository {
     async fn refresh(&self, credentials: Option<Credentials>, lane: &str) {
         let started = Instant::now();
         self.load(lane).await;
+        Disk::used(&self.file);
         let outcome = match self.fetch(credentials, lane).await {
             Ok(index) => self.take(index).await,
             Err(why) => Err(why),
@@ -241,8 +241,7 @@ impl Repository {
         // A server that sends slowly takes disk and no memory.
         let folder = self.file.parent().unwrap_or(Path::new("."));
         let local = |bytes: u64, error: &io::Error| self.disk.failed(bytes, error);
-        let text = std::fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder));
-        let mut text = text.map_err(|error| local(0, &error))?;
+        let mut text = Disk::temporary(folder).map_err(|error| local(0, &error))?;
         let (mut size, mut unwritten) = (0, None);
         let read = http::read(response, self.limits.index, |piece| {
             size += piece.len() as u64;
@@ -298,11 +297,14 @@ impl Repository {
             return Ok(());
         }
         let index = Arc::new(index);
-        let (file, kept) = (self.file.clone(), Arc::clone(&index));
+        let (file, kept, disk) = (self.file.clone(), Arc::clone(&index), self.disk.clone());
         let written = spawn_blocking(move || {
-            let bytes = serde_json::to_vec(&*kept).map_err(|error| (0, error.into()))?;
-            let written = replace(&file, |to| to.write_all(&bytes));
-            written.map_err(|error| (bytes.len() as u64, error))
+            let text = serde_json::to_vec(&*kept).map_err(|error| (0, error.into()))?;
+            let bytes = text.len() as u64;
+            let written = replace(&file, |to| to.write_all(&text));
+            written.map_err(|error| (bytes, error))?;
+            disk.stored(bytes);
+            Ok(())
         });
         let written = written
             .await
@@ -349,7 +351,7 @@ pub fn replace(
     file: &Path,
     write: impl FnOnce(&mut std::fs::File) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut temporary = temporary(file.parent().unwrap_or(Path::new(".")))?;
+    let mut temporary = Disk::temporary(file.parent().unwrap_or(Path::new(".")))?;
     write(temporary.as_file_mut())?;
     temporary.as_file().sync_all()?;
     temporary.persist(file).map_err(|error| error.error)?;

@@ -45,6 +45,9 @@ impl Settings {
 /// Limits of downloads and renderings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
+    /// Bytes of the folder of indexes and archives, in use or not: 512 MiB. Each file counts as a
+    /// multiple of 4 KiB. A download in progress may exceed it.
+    pub folder: u64,
     /// Bytes of an index: 32 MiB.
     pub index: u64,
     /// Bytes of a packed archive: 20 MiB.
@@ -77,6 +80,7 @@ impl Default for Limits {
     fn default() -> Self {
         const MIB: u64 = 1 << 20;
         Self {
+            folder: 512 * MIB,
             index: 32 * MIB,
             packed: 20 * MIB,
             unpacked: 100 * MIB,

@@ -7,13 +7,38 @@ use baton_apis::url::escape;
 use baton_kubernetes::wire::MediaType;
 use http::{Method, Request, header};
 use kube::{Client, Error};
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
 
 /// Media type of whole objects and lists.
 pub const JSON: &str = "application/json";
 
-/// Number of objects per page of a list, as in kubectl.
-const PAGE: u32 = 500;
+/// Number of objects on the first page of a list, which shows how large they are.
+const FIRST_PAGE: usize = 100;
+
+/// Limit of the number of objects per page, as in kubectl.
+const PAGE: usize = 500;
+
+/// Bytes of text that a page should have: objects may have a megabyte.
+const PAGE_BYTES: usize = 16 << 20;
+
+/// A page of a list. Its objects are text, of which one at a time is parsed: values can take twenty
+/// times the memory of their text.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Page<'p> {
+    api_version: Value,
+    kind: String,
+    metadata: PageMetadata,
+    #[serde(borrow)]
+    items: Option<Vec<&'p RawValue>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PageMetadata {
+    r#continue: Option<String>,
+}
 
 /// Selects the objects of a collection, in the syntax of the API.
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,26 +92,36 @@ pub async fn for_each(
     accept: &str,
     mut take: impl FnMut(Value),
 ) -> Result<(), Error> {
-    let mut token = String::new();
+    let (mut token, mut limit) = (String::new(), FIRST_PAGE);
     loop {
-        let mut page = get(client, &url(path, selectors, &token), accept).await?;
-        let kind = page["kind"].as_str().unwrap_or_default();
-        let kind = kind.strip_suffix("List").unwrap_or(kind).to_owned();
-        let api_version = page["apiVersion"].take();
-        if let Value::Array(found) = page["items"].take() {
-            for mut item in found {
-                if item["kind"].is_null() {
-                    item["apiVersion"] = api_version.clone();
-                    item["kind"] = kind.clone().into();
-                }
-                take(item);
+        let request = Request::get(url(path, selectors, limit, &token));
+        let request = request.header(header::ACCEPT, accept).body(Vec::new());
+        let text = client
+            .request_text(request.map_err(Error::HttpError)?)
+            .await?;
+        let page: Page<'_> = serde_json::from_str(&text).map_err(Error::SerdeError)?;
+        let kind = page.kind.strip_suffix("List").unwrap_or(&page.kind);
+        let items = page.items.unwrap_or_default();
+        limit = next_limit(items.len(), text.len());
+        for item in items {
+            let mut item: Value = serde_json::from_str(item.get()).map_err(Error::SerdeError)?;
+            if item["kind"].is_null() {
+                item["apiVersion"] = page.api_version.clone();
+                item["kind"] = kind.into();
             }
+            take(item);
         }
-        match page.pointer("/metadata/continue").and_then(Value::as_str) {
-            Some(next) if !next.is_empty() => next.clone_into(&mut token),
+        match page.metadata.r#continue {
+            Some(next) if !next.is_empty() => token = next,
             _ => return Ok(()),
         }
     }
+}
+
+/// The number of objects to request after a page of so many objects and bytes.
+fn next_limit(items: usize, bytes: usize) -> usize {
+    let average = bytes / items.max(1);
+    (PAGE_BYTES / average.max(1)).clamp(1, PAGE)
 }
 
 async fn answer(
@@ -96,8 +131,8 @@ async fn answer(
     client.request(request.map_err(Error::HttpError)?).await
 }
 
-fn url(path: &str, selectors: Selectors<'_>, token: &str) -> String {
-    let mut url = format!("{path}?limit={PAGE}");
+fn url(path: &str, selectors: Selectors<'_>, limit: usize, token: &str) -> String {
+    let mut url = format!("{path}?limit={limit}");
     for (name, value) in [
         ("labelSelector", selectors.labels),
         ("fieldSelector", selectors.fields),
@@ -124,13 +159,33 @@ mod tests {
             fields: Some("metadata.name=a&b"),
         };
         assert_eq!(
-            url("/api/v1/pods", selectors, "x+y="),
+            url("/api/v1/pods", selectors, 500, "x+y="),
             "/api/v1/pods?limit=500&labelSelector=package-operator.run%2Fcache%3DTrue\
              &fieldSelector=metadata.name%3Da%26b&continue=x%2By%3D"
         );
         assert_eq!(
-            url("/api/v1/pods", Selectors::default(), ""),
+            url("/api/v1/pods", Selectors::default(), 500, ""),
             "/api/v1/pods?limit=500"
         );
+    }
+
+    #[test]
+    fn pages_have_fewer_objects_if_these_are_large() {
+        assert_eq!(next_limit(100, 100 << 20), 16);
+        assert_eq!(next_limit(100, 100 << 10), PAGE);
+        assert_eq!(next_limit(1, 100 << 20), 1);
+        assert_eq!(next_limit(0, 20), PAGE);
+    }
+
+    #[test]
+    fn a_page_is_read_without_parsing_its_objects() {
+        let text = r#"{"kind": "PodList", "apiVersion": "v1", "items": [{"a": [0, 0]}],
+            "metadata": {"continue": "x", "remainingItemCount": 3}}"#;
+        let page: Page<'_> = serde_json::from_str(text).unwrap();
+        assert_eq!(page.items.unwrap()[0].get(), r#"{"a": [0, 0]}"#);
+        assert_eq!(page.metadata.r#continue.unwrap(), "x");
+        let empty: Page<'_> =
+            serde_json::from_str(r#"{"kind": "List", "items": null, "metadata": {}}"#).unwrap();
+        assert!(empty.items.is_none());
     }
 }

@@ -139,6 +139,13 @@ fn index(shared: &Shared, faults: &[Fault]) -> Answer {
     if faults.contains(&Fault::EmptyBody) {
         return ok("text/yaml", Bytes::new());
     }
+    let text = faults.iter().find_map(|fault| match fault {
+        Fault::Index(text) => Some(Bytes::copy_from_slice(text.as_bytes())),
+        _ => None,
+    });
+    if let Some(text) = text {
+        return ok("text/yaml", text);
+    }
     let elsewhere = faults.iter().find_map(|fault| match fault {
         Fault::Elsewhere(url) => Some(format!("{url}/")),
         _ => None,

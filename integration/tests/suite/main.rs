@@ -57,6 +57,7 @@ mod fairness;
 mod gitops;
 mod handover;
 mod harness;
+mod hostile_charts;
 mod hostile_clusters;
 mod kinds;
 mod kinds_away;

@@ -19,7 +19,11 @@ use crate::{
     connect::Cluster,
     diff::{losses::PendingApply, refusals::check_apply},
     error::Error,
-    output::{Output, format::DocumentFormat, report},
+    output::{
+        Output,
+        format::{DocumentFormat, without_obeyed},
+        report,
+    },
     pack::{
         self, Options, PackagedKind,
         build::Package,
@@ -415,11 +419,15 @@ pub(super) fn print(
     format: DocumentFormat,
     output: Output,
 ) -> Result<(), Error> {
+    let json = emit::json(objects).map_err(|error| Error::Impossible(error.to_string()))?;
     let text = match format {
-        DocumentFormat::Yaml => emit::yaml(objects).map_err(|error| error.to_string()),
-        DocumentFormat::Json => emit::json(objects).map_err(|error| error.to_string()),
+        DocumentFormat::Yaml => {
+            let yaml = emit::yaml(objects);
+            yaml.map_err(|error| Error::Impossible(error.to_string()))?
+        }
+        DocumentFormat::Json => json.clone(),
     };
-    let text = text.map_err(Error::Impossible)?;
+    let text = without_obeyed(text, || json);
     let is_big = |object: &Value| object.to_string().len() > MOST_CLIENT_SIDE;
     if objects.iter().any(is_big) {
         report(

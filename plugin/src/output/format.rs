@@ -1,5 +1,8 @@
 //! Objects and names as kubectl prints them.
 
+use std::fmt::Write as _;
+
+use baton_terminal::output::is_obeyed;
 use baton_view::object::text_at;
 use clap::ValueEnum;
 use serde_json::{Value, json};
@@ -57,11 +60,30 @@ pub(crate) fn document(form: DocumentFormat, value: &Value) -> String {
         DocumentFormat::Json => None,
     };
     // JSON is valid YAML, and is used if the YAML writer fails.
-    let mut text = text.unwrap_or_else(|| format!("{value:#}"));
+    let json = || format!("{value:#}");
+    let mut text = without_obeyed(text.unwrap_or_else(json), json);
     if !text.ends_with('\n') {
         text.push('\n');
     }
     text
+}
+
+/// A text of JSON or YAML without characters that terminals obey, with the same content. If it has
+/// some, the JSON is used, in which they are escaped.
+pub(crate) fn without_obeyed(text: String, json: impl FnOnce() -> String) -> String {
+    if !text.contains(is_obeyed) {
+        return text;
+    }
+    let mut escaped = String::new();
+    for letter in json().chars() {
+        if is_obeyed(letter) {
+            // All of these have four digits. Writing into a string cannot fail.
+            let _ = write!(escaped, "\\u{:04x}", u32::from(letter));
+        } else {
+            escaped.push(letter);
+        }
+    }
+    escaped
 }
 
 /// The name of an object: `kind.group/name`, or `kind/name` for the core group.
@@ -86,6 +108,17 @@ pub(crate) fn first(texts: &[String], few: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The output is printed with visible control characters, which must not change documents.
+    #[test]
+    fn documents_keep_characters_that_terminals_obey() {
+        let value = json!({ "a": "x\u{202e}y\u{9b}z\u{7f}\x1b\u{2028}\tä" });
+        for form in [DocumentFormat::Json, DocumentFormat::Yaml] {
+            let text = document(form, &value);
+            assert!(!text.contains(is_obeyed), "{text:?}");
+            assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+        }
+    }
 
     #[test]
     fn a_long_list_is_shortened() {

@@ -1,4 +1,4 @@
-//! A disk that cannot be written to.
+//! A disk that cannot be written to, and a folder at its limit.
 
 use std::time::{Duration, Instant};
 
@@ -72,4 +72,39 @@ async fn an_archive_is_not_fetched_in_a_loop_while_the_disk_fails() {
     std::fs::remove_file(&folder).unwrap();
     let chart = fixture.chart("0.0.1");
     eventually(async || charts.archive(&chart).await).await;
+}
+
+/// The bytes of all files in the folder, in whole blocks.
+fn bytes(fixture: &Fixture) -> u64 {
+    let folders = std::fs::read_dir(fixture.cache.path()).unwrap();
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
+    let lengths = files.map(|file| file.unwrap().metadata().unwrap().len());
+    lengths.map(|length| length.div_ceil(4096) * 4096).sum()
+}
+
+/// A tenant who names many charts does not fill the disk, and a chart that others use stays.
+#[tokio::test]
+async fn a_folder_of_many_charts_stays_within_its_limit() {
+    const LIMIT: u64 = 20 * 4096;
+    let mut fixture = Fixture::new().await;
+    fixture.limits.folder = LIMIT;
+    let names: Vec<_> = (0..30).map(|at| format!("chart-{at}")).collect();
+    let added: Vec<_> = names.iter().map(|name| fixture.add(name, &[])).collect();
+    let charts = fixture.charts();
+    let used = fixture.chart("0.0.1");
+    for chart in &added {
+        charts.archive(chart).await.unwrap();
+        assert!(bytes(&fixture) <= LIMIT, "{}", bytes(&fixture));
+        charts.archive(&used).await.unwrap();
+    }
+    let count = |name: &str| fixture.repository.requests_for(&format!("/{name}.tgz"));
+    assert_eq!(count("test-nginx-0.0.1"), 1);
+    // A restart changes nothing. A removed archive is fetched again.
+    let charts = fixture.charts();
+    for name in ["chart-29", "chart-0"] {
+        let chart = added.iter().find(|chart| chart.name == name).unwrap();
+        charts.archive(chart).await.unwrap();
+    }
+    assert_eq!((count("chart-29-1.0.0"), count("chart-0-1.0.0")), (1, 2));
+    assert!(bytes(&fixture) <= LIMIT, "{}", bytes(&fixture));
 }

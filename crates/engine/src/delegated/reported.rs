@@ -5,6 +5,8 @@
 //! limits it could make the status of the phase, or of its revision, too large to be written.
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
