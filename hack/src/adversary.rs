@@ -86,7 +86,8 @@ fn script(manager: &Path, charts: &Path, processes: Option<&Path>) -> String {
     let (manager, charts) = (manager.display(), charts.display());
     format!(
         "#!/bin/sh\n{}export BATON_CHART_CACHE={charts}\n\
-         exec unshare --mount{user} sh -c 'mount -t tmpfs -o size={DISK}m tmpfs {charts} && exec \"$@\"' sh {manager} \"$@\"\n",
+         exec unshare --mount{user} sh -c '\
+         mount -t tmpfs -o size={DISK}m tmpfs {charts} && exec \"$@\"' sh {manager} \"$@\"\n",
         group.unwrap_or_default()
     )
 }

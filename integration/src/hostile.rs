@@ -109,18 +109,11 @@ pub fn forged_status(generation: i64) -> Value {
     })
 }
 
-/// Returns a YAML text of about 400 kB with aliases that stand for about 300 MB.
+/// Returns values that stand for 300 MB, in 0.4 MB of text.
 #[must_use]
 pub fn aliases() -> String {
-    let long = "x".repeat(1_000);
-    let level: Vec<_> = (0..300).map(|_| "*a".to_owned()).collect();
-    let again: Vec<_> = (0..1_000).map(|_| "*b".to_owned()).collect();
-    let padding = "#".repeat(390_000);
-    format!(
-        "a: &a {long}\nb: &b [{}]\nc: [{}]\n{padding}\n",
-        level.join(","),
-        again.join(",")
-    )
+    let (values, aliases) = ("z, ".repeat(120_000), "*a, ".repeat(40));
+    format!("anchor: &a [{values}]\naliases: [{aliases}]\n")
 }
 
 /// Returns an index of a repository of this number of bytes, with one chart and many empty entries.
@@ -130,17 +123,15 @@ pub fn index(bytes: usize) -> String {
     format!("apiVersion: v1\nentries:\n  evil: [{nulls}]\n")
 }
 
-/// Returns the archive of a chart with these files besides its `Chart.yaml`.
+/// Returns an archive of a chart in the version 1.0.0, with more files, each with its path and content.
 #[must_use]
-pub fn chart(name: &str, version: &str, metadata: &str, files: &[(&str, String)]) -> Vec<u8> {
-    let own = format!("apiVersion: v2\nname: {name}\nversion: {version}\n{metadata}");
-    let files = files.iter().cloned();
-    let files = files.chain([("Chart.yaml", own)]);
+pub fn chart(chart: &str, metadata: &str, more: &[(&str, &str)]) -> Vec<u8> {
+    let metadata = format!("apiVersion: v2\nname: {chart}\nversion: 1.0.0\n{metadata}");
+    let files = [("Chart.yaml", &*metadata)]
+        .into_iter()
+        .chain(more.iter().copied());
     let files: Vec<_> = files
-        .map(|(path, text)| (format!("{name}/{path}"), text))
+        .map(|(path, text)| (Path::new(chart).join(path), text.as_bytes()))
         .collect();
-    let files = files
-        .iter()
-        .map(|(path, text)| (Path::new(path), text.as_bytes()));
-    pack_files(files).unwrap()
+    pack_files(files.iter().map(|(path, text)| (path.as_path(), *text))).unwrap()
 }

@@ -62,9 +62,9 @@ struct Header {
     format: u32,
     cluster: String,
     /// UID of the hub. Empty if it is unknown, and in the files of earlier versions.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     hub: String,
-    /// CRC-32 of the second line.
+    /// CRC-32 of the UID of the hub and the second line.
     checksum: u32,
 }
 
@@ -231,7 +231,7 @@ impl StateFile {
             return Err(self.other_cluster(header));
         }
         let body = body.trim_ascii();
-        if crc32fast::hash(body) != header.checksum {
+        if crc32fast::hash(&[header.hub.as_bytes(), body].concat()) != header.checksum {
             return Err(damaged("the checksum does not match".to_owned()));
         }
         read(body)
@@ -358,7 +358,7 @@ impl StateFile {
                 format: FORMAT,
                 cluster: self.cluster.to_string(),
                 hub: hub.clone(),
-                checksum: crc32fast::hash(&body),
+                checksum: crc32fast::hash(&[hub.as_bytes(), &body].concat()),
             };
             let mut text = serde_json::to_vec(&header)?;
             text.push(b'\n');
@@ -589,17 +589,20 @@ mod tests {
 
     #[test]
     fn a_damaged_state_is_an_error() {
-        let directory = tempfile::tempdir().unwrap();
-        let file = StateFile::new(directory.path(), "edge");
-        file.save(UNKNOWN, || vec![mirror("a")]).unwrap();
-        let whole = fs::read(&*file.path).unwrap();
-        for at in 0..whole.len() - 1 {
-            let mut text = whole.clone();
-            text[at] ^= 1;
-            fs::write(&*file.path, &text).unwrap();
-            assert!(file.load().is_err(), "byte {at}");
-            fs::write(&*file.path, &whole[..at]).unwrap();
-            assert!(file.load().is_err(), "the first {at} bytes");
+        for uid in ["", "c0ffee"] {
+            let directory = tempfile::tempdir().unwrap();
+            let file = StateFile::new(directory.path(), "edge");
+            let hub = Hub { uid, ..UNKNOWN };
+            file.save(hub, || vec![mirror("a")]).unwrap();
+            let whole = fs::read(&*file.path).unwrap();
+            for at in 0..whole.len() - 1 {
+                let mut text = whole.clone();
+                text[at] ^= 1;
+                fs::write(&*file.path, &text).unwrap();
+                assert!(file.load().is_err(), "byte {at}");
+                fs::write(&*file.path, &whole[..at]).unwrap();
+                assert!(file.load().is_err(), "the first {at} bytes");
+            }
         }
     }
 

@@ -55,18 +55,16 @@ impl Scene {
             "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: maps\ndata: [{}]\n",
             vec!["{}"; 400_000].join(",")
         );
-        let hungry = "a: {{ repeat 600000000 \"a\" }}".to_owned();
-        let keywords = format!("keywords:\n- a\n{}", hostile::aliases());
-        let template = |text| vec![("templates/a.yaml", text)];
+        let hungry = "a: {{ repeat 600000000 \"a\" }}";
+        let aliases = hostile::aliases();
         for (name, metadata, files) in [
-            ("keywords", &*keywords, vec![]),
-            ("crds", "", vec![("crds/a.yaml", hostile::aliases())]),
-            ("maps", "", template(maps)),
-            ("fixed", "", template(fixed)),
-            ("hungry", "", template(hungry)),
+            ("keywords", &*aliases, vec![]),
+            ("crds", "", vec![("crds/a.yaml", &*aliases)]),
+            ("maps", "", vec![("templates/a.yaml", &*maps)]),
+            ("fixed", "", vec![("templates/a.yaml", &*fixed)]),
+            ("hungry", "", vec![("templates/a.yaml", hungry)]),
         ] {
-            let chart = hostile::chart(name, "1.0.0", metadata, &files);
-            charts.add(name, "1.0.0", chart);
+            charts.add(name, "1.0.0", hostile::chart(name, metadata, &files));
         }
         let disk = std::env::var_os(DISK).map(PathBuf::from);
         let disk = disk.map(|folder| {
@@ -344,19 +342,14 @@ pub(crate) async fn disk(scene: &Scene, ns: &TestNamespace) {
     // An open file keeps its space after it is removed.
     drop(file);
     // A chart that is not in the folder yet.
-    let version = format!("1.0.{}", ns.name().bytes().map(u32::from).sum::<u32>());
-    let maps =
-        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}'}\n".to_owned();
-    let files = [("templates/a.yaml", maps)];
-    scene.charts.add(
-        "disk",
-        &version,
-        hostile::chart("disk", &version, "", &files),
-    );
+    let name = format!("disk-{}", ns.name());
+    let object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}'}\n";
+    let chart = hostile::chart(&name, "", &[("templates/a.yaml", object)]);
+    scene.charts.add(&name, "1.0.0", chart);
     let app = TestApplication::through(ns, "web", &scene.site, &scene.site.url()).await;
-    let mut environment = app.environment(&version, 1, ALL_IN);
+    let mut environment = app.environment("1.0.0", 1, ALL_IN);
     environment["chart"] =
-        json!({ "name": "disk", "version": version, "repoUrl": scene.charts.url() });
+        json!({ "name": name, "version": "1.0.0", "repoUrl": scene.charts.url() });
     app.apply(environment).await;
     let like = TestApplication::kind("Application", "any");
     reported(ns, &like, 1, &["chart-cache"]).await;

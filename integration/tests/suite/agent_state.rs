@@ -220,7 +220,6 @@ async fn the_state_of_another_hub_deletes_nothing_and_is_kept() {
     }
     theirs.stop();
     pulled.agent.stop();
-    // The header is not part of the checksum.
     let state = std::fs::read_to_string(theirs.state()).unwrap();
     let (header, body) = state.split_once('\n').unwrap();
     let mut header: Value = serde_json::from_str(header).unwrap();
@@ -235,6 +234,7 @@ async fn the_state_of_another_hub_deletes_nothing_and_is_kept() {
     .unwrap()["cluster"]
         .clone();
     header["hub"] = HUB.into();
+    header["checksum"] = crc32fast::hash(format!("{HUB}{}", body.trim()).as_bytes()).into();
     let state = format!("{header}\n{body}");
     std::fs::write(pulled.agent.state(), &state).unwrap();
 

@@ -1,13 +1,13 @@
 //! Charts, indexes and values of a tenant whose values take far more memory than their text.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use baton_hack::charts::{Fault, Repository, pack_files};
+use baton_hack::charts::{Fault, Repository};
 use baton_integration::application::{ALL_IN, TestApplication, condition, reason};
 use baton_integration::exclusive::Exclusive;
 use baton_integration::fleet::{self, Fleet};
+use baton_integration::hostile::{aliases, chart};
 use baton_integration::manager::Manager;
 use baton_integration::prelude::*;
 use futures::future::join_all;
@@ -18,7 +18,7 @@ const MIB: u64 = 1 << 20;
 /// Limit in MiB of the memory above that at rest, once all objects are deleted.
 const GIVEN_BACK: u64 = 16;
 /// Time limit of an attack.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A manager of its own, and what its memory was before the first attack.
 struct Bed {
@@ -73,18 +73,6 @@ impl Bed {
             above()
         );
     }
-}
-
-/// Returns an archive of a chart in the version 1.0.0, with more files, each with its path and content.
-fn chart(chart: &str, metadata: &str, more: &[(&str, &str)]) -> Vec<u8> {
-    let metadata = format!("apiVersion: v2\nname: {chart}\nversion: 1.0.0\n{metadata}");
-    let files = [("Chart.yaml", &*metadata)]
-        .into_iter()
-        .chain(more.iter().copied());
-    let files: Vec<_> = files
-        .map(|(path, text)| (Path::new(chart).join(path), text.as_bytes()))
-        .collect();
-    pack_files(files.iter().map(|(path, text)| (path.as_path(), *text))).unwrap()
 }
 
 /// Creates an Application of a chart with values, in a cluster of a region.
@@ -148,12 +136,6 @@ async fn forget(ns: &TestNamespace, applications: &[String]) {
             .eventually("the Application to be gone", gone)
             .await;
     }
-}
-
-/// Values that stand for 300 MB, in 0.4 MB of text.
-fn aliases() -> String {
-    let (values, aliases) = ("z, ".repeat(120_000), "*a, ".repeat(40));
-    format!("anchor: &a [{values}]\naliases: [{aliases}]\n")
 }
 
 /// A chart that is refused.
@@ -256,11 +238,11 @@ async fn charts_and_indexes_take_little_memory() {
     bed.gives_back(&ns).await;
 }
 
-/// Indexes of 2 MB without a version, first one and then several at once.
+/// Indexes without a version: first one of 2 MB, and then several of 1 MB at once.
 async fn indexes(bed: &Bed, app: &TestApplication<'_>) {
-    let nulls = "null,".repeat(400_000);
-    let nulls: Arc<str> = format!("apiVersion: v1\nentries: {{a: [{nulls}]}}").into();
-    for (case, most, count) in [("index", 48, 1), ("indexes", 64, 4)] {
+    for (case, most, count, nulls) in [("index", 48, 1, 400_000), ("indexes", 64, 4, 200_000)] {
+        let nulls = "null,".repeat(nulls);
+        let nulls: Arc<str> = format!("apiVersion: v1\nentries: {{a: [{nulls}]}}").into();
         let mut repositories: Vec<Repository> = Vec::new();
         for _ in 0..count {
             let repository = start().await;
