@@ -35,12 +35,13 @@ pub(crate) enum Error {
     Prepare { path: PathBuf, source: io::Error },
 }
 
-/// Builds the manager, and returns the command that attacks it.
+/// Builds the manager, and returns the command that attacks it: with the attacks of these names, or with
+/// all of them if there is no name.
 ///
 /// The manager runs in a mount namespace with a small file system below the chart folder. If a control
 /// group can be made, the kernel ends the manager beyond the limit; otherwise its memory is only
 /// measured.
-pub(crate) async fn command(dirs: &Dirs) -> Result<Command, Error> {
+pub(crate) async fn command(dirs: &Dirs, attacks: &[String]) -> Result<Command, Error> {
     let [manager] = cargo::build(dirs, ["baton"], &["--release", "--package", "baton"]).await?;
     let limit = generate::memory_limit();
     let limit = mebibytes(&limit).ok_or(Error::Limit(limit))?;
@@ -69,6 +70,7 @@ pub(crate) async fn command(dirs: &Dirs) -> Result<Command, Error> {
     command.args(["--test", "adversary", "--", "--nocapture"]);
     command.env("ADVERSARY_LIMIT_MIB", limit.to_string());
     command.env("ADVERSARY_DISK", &charts);
+    command.env("ADVERSARY_ATTACKS", attacks.join(","));
     if let Some((group, file)) = group {
         command.env("ADVERSARY_LIMIT_FILE", Path::new(group).join(file));
     }

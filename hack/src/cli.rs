@@ -60,7 +60,10 @@ enum Task {
     ///
     /// Takes about 15 minutes. A small file system and a memory limit need the rights to create a
     /// mount namespace and a control group.
-    Adversary,
+    Adversary {
+        /// Names of attacks, such as "large values". Without one, all run, and then all at once.
+        attacks: Vec<String>,
+    },
     /// Check formatting, lints, documentation, generated files, the book and tidiness.
     Check,
     /// Write the pictures of the book into `docs/pictures` from what the plugin prints, on a control
@@ -163,8 +166,8 @@ async fn run(task: Task) -> Result<ExitCode, Error> {
             let [bench] = cargo::build(&dirs, [BENCH], &["--release", "--package", BENCH]).await?;
             return Err(exec::in_place(std::process::Command::new(bench).args(args)).into());
         }
-        Task::Adversary => {
-            let mut command = adversary::command(&dirs).await?;
+        Task::Adversary { attacks } => {
+            let mut command = adversary::command(&dirs, &attacks).await?;
             return Err(exec::in_place(&mut command).into());
         }
         Task::Check => check::run(&dirs, &Cli::command()).await?,

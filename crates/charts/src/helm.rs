@@ -4,6 +4,7 @@ use std::{
     ffi::OsStr,
     io,
     path::{Path, PathBuf},
+    pin::pin,
     process::{ExitStatus, Stdio},
     time::Duration,
 };
@@ -13,13 +14,16 @@ use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     process::{Child, Command},
     runtime::Handle,
-    time::timeout,
+    time::{MissedTickBehavior, interval, timeout},
 };
 
 use crate::{
     Limits,
     isolation::{self, Paths},
 };
+
+/// Time between two readings of the memory of helm.
+const WATCH: Duration = Duration::from_millis(5);
 
 /// Limit in bytes of helm's messages that are read.
 const MOST_WORDS: u64 = 64 << 10;
@@ -107,15 +111,24 @@ pub async fn template(
     };
     let mut group = Group::spawn(&mut command, paths).map_err(failed)?;
     group.limit(memory, limits).map_err(failed)?;
-    let ended = timeout(limits.render, group.talk(template.values, limits.output)).await;
-    drop(group);
+    let talk = group.talk(template.values, limits.output, memory);
+    let ended = timeout(limits.render, talk).await;
     let ended = match ended {
-        Err(_) => return Err(Error::Chart(too_slow(limits.render))),
+        Err(_) => {
+            kill(group.id);
+            group.child.wait().await.map_err(failed)?;
+            return Err(Error::Chart(too_slow(limits.render)));
+        }
         Ok(ended) => ended.map_err(failed)?,
     };
-    if ended.is_too_much {
-        let why = format!("rendering produces more than {} bytes", limits.output);
-        return Err(Error::Chart(why));
+    drop(group);
+    match ended.excess {
+        Some(Excess::Memory) => return Err(Error::Memory),
+        Some(Excess::Output) => {
+            let why = format!("rendering produces more than {} bytes", limits.output);
+            return Err(Error::Chart(why));
+        }
+        None => {}
     }
     if !ended.status.success() {
         return Err(refusal(&ended, limits.render));
@@ -165,8 +178,15 @@ struct Ended {
     status: ExitStatus,
     output: Vec<u8>,
     words: Vec<u8>,
-    /// True if the process was killed because of its output.
-    is_too_much: bool,
+    /// The reason that the process was killed.
+    excess: Option<Excess>,
+}
+
+/// A limit that a process has exceeded.
+#[derive(Clone, Copy, Debug)]
+enum Excess {
+    Memory,
+    Output,
 }
 
 /// A process in a group of its own. The whole group is killed when this is dropped.
@@ -195,7 +215,8 @@ impl Group {
         let seconds = limits.render.as_secs() + 1;
         for (resource, most) in [
             // The memory that the process can write to. The address space is no measure: Go
-            // reserves a gigabyte of it.
+            // reserves a gigabyte of it. One allocation inside a reservation may exceed this limit:
+            // see `beyond`.
             (Resource::Data, memory as u64),
             (Resource::Cpu, seconds),
             (Resource::Fsize, limits.output),
@@ -228,8 +249,22 @@ impl Group {
         Ok(())
     }
 
-    /// Writes the values, reads the output, and waits for the end.
-    async fn talk(&mut self, values: &[u8], most: u64) -> io::Result<Ended> {
+    /// Writes the values, reads the output, and waits for the end. The process is killed beyond `most`
+    /// bytes of output and beyond `memory` bytes of memory.
+    async fn talk(&mut self, values: &[u8], most: u64, memory: usize) -> io::Result<Ended> {
+        let id = self.id;
+        let mut work = pin!(self.work(values, most));
+        tokio::select! {
+            ended = &mut work => return ended,
+            () = beyond(id, memory) => kill(id),
+        }
+        Ok(Ended {
+            excess: Some(Excess::Memory),
+            ..work.await?
+        })
+    }
+
+    async fn work(&mut self, values: &[u8], most: u64) -> io::Result<Ended> {
         let (stdin, output) = (self.child.stdin.take(), self.child.stdout.take());
         let words = self.child.stderr.take();
         let write = async {
@@ -263,8 +298,34 @@ impl Group {
             status: self.child.wait().await?,
             output,
             words: words?,
-            is_too_much,
+            excess: is_too_much.then_some(Excess::Output),
         })
+    }
+}
+
+/// Returns when a process has more than so many bytes of memory of its own. If that is unknown, it never
+/// returns.
+///
+/// The kernel does not count a mapping of memory over a reservation of the same process when it checks
+/// the limit of memory, but only at the next mapping. The runtime of Go maps all its memory so. A chart
+/// could take any amount by one large text.
+async fn beyond(process: Option<Pid>, memory: usize) {
+    let Some(process) = process else {
+        return std::future::pending().await;
+    };
+    let statistics = format!("/proc/{}/statm", process.as_raw_nonzero());
+    let mut ticks = interval(WATCH);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        // In pages: all, resident, shared with files, and others.
+        let pages = std::fs::read_to_string(&statistics).unwrap_or_default();
+        let mut pages = pages.split(' ').skip(1).flat_map(str::parse::<usize>);
+        let resident = pages.next().unwrap_or_default();
+        let own = resident.saturating_sub(pages.next().unwrap_or_default());
+        if own.saturating_mul(rustix::param::page_size()) > memory {
+            return;
+        }
     }
 }
 

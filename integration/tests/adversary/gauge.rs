@@ -1,8 +1,8 @@
-//! The memory of a process and its descendants.
+//! The memory of a process and its descendants: the proportional set size, which counts a page that
+//! several processes share, such as the code of helm, once.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,21 +15,32 @@ const LIMIT: &str = "ADVERSARY_LIMIT_MIB";
 /// The variable with the file that has the enforced limit, set by `cargo dev adversary`.
 const ENFORCED: &str = "ADVERSARY_LIMIT_FILE";
 
-/// The resident memory of a process with its descendants, read until the test ends.
+/// Memory in MiB.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Reading {
+    /// Of the process with its descendants.
+    pub all: f64,
+    /// Of the process itself.
+    pub own: f64,
+}
+
+/// The memory of a process with its descendants, read until the test ends.
 pub(crate) struct Gauge {
     pid: u32,
-    peak: Arc<Mutex<f64>>,
+    peak: Arc<Mutex<Reading>>,
 }
 
 impl Gauge {
     pub(crate) fn start(pid: u32) -> Self {
-        let peak = Arc::new(Mutex::new(0.0_f64));
+        let peak = Arc::<Mutex<Reading>>::default();
         let shared = Arc::clone(&peak);
         std::thread::spawn(move || {
             loop {
-                let now = resident(pid);
+                let now = read(pid);
                 let mut peak = shared.lock().unwrap();
-                *peak = peak.max(now);
+                if now.all > peak.all {
+                    *peak = now;
+                }
                 drop(peak);
                 std::thread::sleep(INTERVAL);
             }
@@ -37,17 +48,17 @@ impl Gauge {
         Self { pid, peak }
     }
 
-    /// The memory in MiB.
-    pub(crate) fn now(&self) -> f64 {
-        resident(self.pid)
+    /// The present memory.
+    pub(crate) fn now(&self) -> Reading {
+        read(self.pid)
     }
 
     pub(crate) fn reset(&self) {
-        *self.peak.lock().unwrap() = 0.0;
+        *self.peak.lock().unwrap() = Reading::default();
     }
 
-    /// The peak in MiB since the last reset.
-    pub(crate) fn peak(&self) -> f64 {
+    /// The peak since the last reset.
+    pub(crate) fn peak(&self) -> Reading {
         *self.peak.lock().unwrap()
     }
 }
@@ -68,14 +79,13 @@ pub(crate) fn limit_text() -> String {
     }
 }
 
-/// The resident memory of a process and its descendants in MiB.
-fn resident(pid: u32) -> f64 {
+fn read(pid: u32) -> Reading {
     let mut parents = BTreeMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|it| it.parse().ok()) else {
             continue;
         };
-        if let Some(parent) = field(&entry.path(), "PPid:") {
+        if let Some(parent) = field(pid, "status", "PPid:") {
             parents.insert(pid, u32::try_from(parent).unwrap_or_default());
         }
     }
@@ -83,15 +93,22 @@ fn resident(pid: u32) -> f64 {
         let ancestors = std::iter::successors(Some(it), |it| parents.get(it).copied());
         ancestors.take(16).any(|it| it == pid)
     };
+    let mebibytes = |pid| {
+        let kibibytes = field(pid, "smaps_rollup", "Pss:").unwrap_or_default();
+        f64::from(u32::try_from(kibibytes).unwrap_or(u32::MAX)) / 1024.0
+    };
     let ours = parents.keys().copied().filter(|it| is_ours(*it));
-    let kibibytes = ours.filter_map(|it| field(&Path::new("/proc").join(it.to_string()), "VmRSS:"));
-    let kibibytes: u64 = kibibytes.sum();
-    f64::from(u32::try_from(kibibytes).unwrap_or(u32::MAX)) / 1024.0
+    let own = mebibytes(pid);
+    let others = ours.filter(|it| *it != pid).map(mebibytes);
+    Reading {
+        all: own + others.sum::<f64>(),
+        own,
+    }
 }
 
-/// A number of the status of a process.
-fn field(process: &Path, name: &str) -> Option<u64> {
-    let status = fs::read_to_string(process.join("status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+/// A number in a file of a process.
+fn field(pid: u32, file: &str, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/{file}")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
 }

@@ -357,6 +357,58 @@ async fn a_rendering_that_takes_more_memory_than_its_part_runs_alone() {
     assert_eq!(rendered.unwrap()[0]["length"], 150_000_000);
 }
 
+/// The kernel does not refuse the first text beyond the limit, so the process has to be watched.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_large_text_takes_limited_memory() {
+    const LIMIT: usize = 256 << 20;
+    // Pages of the program, and those that it writes until it is killed.
+    const MOST: usize = LIMIT + (128 << 20);
+    let mut fixture = Fixture::new().await;
+    (fixture.limits.memory, fixture.settings.renders) = (LIMIT, NonZeroUsize::MIN);
+    let template = "a: {{ repeat 600000000 \"a\" }}";
+    let chart = fixture.add("hungry-alone", &[("templates/a.yaml", template)]);
+    let highest = || {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let of_helm = processes.filter(|process| {
+            let arguments = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+            arguments
+                .split(|byte| *byte == 0)
+                .any(|it| it == b"hungry-alone")
+        });
+        let memory = of_helm.filter_map(|process| {
+            let status = std::fs::read_to_string(process.path().join("status")).ok()?;
+            let line = status
+                .lines()
+                .find_map(|line| line.strip_prefix("VmHWM:"))?;
+            let kibibytes: usize = line.split_whitespace().next()?.parse().ok()?;
+            Some(kibibytes << 10)
+        });
+        memory.max().unwrap_or_default()
+    };
+    let mut peak = 0;
+    // The memory of an attempt depends on the order of its threads.
+    for _ in 0..6 {
+        let charts = fixture.charts();
+        let rendering = Rendering {
+            chart: &chart,
+            values: None,
+            name: "hungry-alone",
+            namespace: "default",
+        };
+        let mut running = std::pin::pin!(charts.render(rendering));
+        let refused = loop {
+            tokio::select! {
+                ended = &mut running => break ended.unwrap_err(),
+                () = tokio::time::sleep(Duration::from_millis(2)) => peak = peak.max(highest()),
+            }
+        };
+        let cause = "rendering takes more than 268435456 bytes of memory";
+        assert!(refused.to_string().ends_with(cause), "{refused}");
+    }
+    assert!((1..MOST).contains(&peak), "{} MiB", peak >> 20);
+}
+
 #[tokio::test]
 async fn namespaces_take_turns() {
     let mut fixture = Fixture::new().await;
