@@ -4,7 +4,8 @@
 //! # Choices
 //!
 //! - *No rate limit.* The API server has priority and fairness; a limit here would only add delay.
-//!   Callers bound the number of their concurrent requests.
+//!   Callers bound the number of their concurrent requests. Only large writes are sent one after the
+//!   other (module `large_writes`).
 //! - *Retries.* kube retries 429, 503 and 504 up to 15 times over minutes, writes included. A write
 //!   that was answered with 503 or 504 may have been carried out, and a blind second try would hide
 //!   that: a repeated apply that created an object looks like one that merged into a foreign
@@ -32,6 +33,7 @@ use tower::{BoxError, Service};
 use crate::credentials::Sent;
 use crate::error::{innermost, request_failure};
 use crate::fence::Fence;
+use crate::large_writes::LargeWrites;
 use crate::request_metrics::{CountRequests, RequestMetrics, Verb};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -107,6 +109,7 @@ where
         .with_layer(&CountRequests::new(metrics))
         // Below the retries, so that each attempt is checked by itself.
         .with_layer(fence)
+        .with_layer(&LargeWrites::new())
         .with_layer(&RetryLayer::new(retry))
         .build();
     Ok(client)

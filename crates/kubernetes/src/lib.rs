@@ -18,6 +18,7 @@ pub mod freshness;
 pub mod informers;
 pub mod key_locks;
 pub mod kind_watch;
+mod large_writes;
 pub mod lease;
 pub mod memory;
 pub mod metadata;
