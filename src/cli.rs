@@ -39,7 +39,7 @@ pub(crate) enum Command {
 
 /// Flags of `baton manager`.
 #[derive(Clone, Debug, Args)]
-#[command(mut_arg("require_site_assignments", yes_or_no))]
+#[command(mut_args(requirement))]
 pub(crate) struct ManagerArgs {
     /// The cluster to connect to.
     #[command(flatten)]
@@ -75,6 +75,19 @@ pub(crate) struct ManagerArgs {
         action = ArgAction::Set
     )]
     pub require_site_assignments: bool,
+
+    /// Use only the oldest of the Clusters whose API servers have the same UID
+    ///
+    /// The others receive nothing, and neither does a Cluster with the UID of the hub. Do not set
+    /// this flag if one API server is joined under several names on purpose. Without it, such
+    /// Clusters are only reported, by their condition `Unique`.
+    #[arg(
+        long,
+        env = "BATON_REQUIRE_UNIQUE_CLUSTERS",
+        default_value_t = false,
+        action = ArgAction::Set
+    )]
+    pub require_unique_clusters: bool,
 
     /// Number of revisions that are reconciled at the same time
     #[arg(
@@ -287,6 +300,15 @@ impl ManagerArgs {
     pub(crate) fn chart_cache(&self) -> PathBuf {
         let given = self.chart_cache.clone();
         given.unwrap_or_else(|| std::env::temp_dir().join("chart-cache"))
+    }
+}
+
+/// Lets the flags that begin with `--require` be given as by [`yes_or_no`].
+fn requirement(flag: Arg) -> Arg {
+    if flag.get_id().as_str().starts_with("require_") {
+        yes_or_no(flag)
+    } else {
+        flag
     }
 }
 

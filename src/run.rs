@@ -21,7 +21,7 @@ use std::{
 use baton_apis::constants::{BATON_GROUP, shipper};
 use baton_fleet::{
     assignments::Assignments,
-    inventory::{ClusterSecrets, Inventory},
+    inventory::{ClusterSecrets, Inventory, Settings},
 };
 use baton_kubernetes::{
     client::{ServerError, check_server, instrumented_client},
@@ -101,19 +101,23 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
     let clock = Clock::default();
     let inventory = Inventory::start(
         client.clone(),
-        ClusterSecrets {
-            namespace: args.clusters_namespace().as_str(),
-            is_strict: args.require_site_assignments,
+        Settings {
+            secrets: ClusterSecrets {
+                namespace: args.clusters_namespace().as_str(),
+                is_strict: args.require_site_assignments,
+            },
+            requires_unique: args.require_unique_clusters,
+            heartbeat: Duration::from_secs(args.agent_heartbeat),
         },
         (metrics.requests(), &fence),
         clock.clone(),
-        Duration::from_secs(args.agent_heartbeat),
         children.clone(),
         // The receiver is dropped when the manager shuts down.
         move |cluster| {
             let _ = linked.send(cluster.to_owned());
         },
     );
+    inventory.set_hub(observed.hub());
     state_metrics::register(&metrics, &observed, &inventory, &fence);
     let target = Target::new(client.clone(), children);
     let events = EventPublisher::new(client.clone(), &params.identity, metrics.events());

@@ -36,6 +36,9 @@ pub const CONNECTED: &str = "Connected";
 
 /// Another agent has the name of the Cluster, and is refused; absent otherwise.
 pub const SECOND_AGENT: &str = "SecondAgent";
+/// Condition of a Cluster: false if another cluster has the UID of its API server. An addition to
+/// Package Operator.
+pub const UNIQUE: &str = "Unique";
 /// The agent of a Cluster stores its state on its disk. Only for clusters with an agent.
 pub const STATE_STORED: &str = "StateStored";
 /// The identity of an agent, as the message of a condition of its heartbeat.

@@ -10,7 +10,7 @@ use baton_apis::{
 use baton_engine::{condition_list::find, conditions::Requeue};
 use baton_fleet::{
     inventory::{
-        ClusterLink, Inventory,
+        Inventory,
         agents::{AgentReport, FileReport},
     },
     mirror,
@@ -93,7 +93,7 @@ impl Controller for Heartbeats {
         let is_due = cached
             .as_ref()
             .is_none_or(|cached| !cached.deleting && differing.is_some());
-        if !is_due || !matches!(self.inventory.link(cluster), ClusterLink::Pull(_)) {
+        if !is_due || !self.inventory.has_agent(cluster) {
             return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
         }
         let api = &self.shared.api;

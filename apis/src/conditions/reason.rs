@@ -160,6 +160,10 @@ pub enum Reason {
     AgentSilent,
     /// `Connected=False`: the spec of the Cluster has no usable address.
     InvalidSpec,
+    /// `Unique=False`: deliveries are not changed by it.
+    UidInUse,
+    /// `Unique=False`: the cluster receives nothing.
+    UidRefused,
     /// `SecondAgent=True`.
     AgentRefused,
     /// `StateStored=True`.

@@ -36,12 +36,15 @@ mod client;
 mod connect;
 mod connection;
 mod credentials;
+mod entry;
 mod health;
 mod link;
 mod paced;
 mod registry;
 mod report;
+mod settings;
 mod text;
+mod twins;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -57,12 +60,15 @@ use tokio::sync::{Semaphore, watch};
 
 use self::{
     agent_reports::Heartbeats,
+    entry::{Before, ClusterAttributes, Entry, Usage},
     health::{ConnectionState, Health},
-    registry::{ClusterAttributes, Registry},
+    registry::Registry,
+    twins::Twins,
 };
 pub use self::{
     agents::AgentReport,
     link::{ClusterLink, Contact, InventorySite},
+    settings::{ClusterSecrets, Settings},
 };
 use baton_kubernetes::{
     collection::Extent,
@@ -85,16 +91,7 @@ const AT_THE_HUB: usize = 16;
 #[derive(Clone)]
 pub struct Inventory {
     shared: Arc<Shared>,
-    _watches: Arc<[Task; 2]>,
-}
-
-/// The Secrets with the credentials of clusters.
-#[derive(Clone, Copy, Debug)]
-pub struct ClusterSecrets<'a> {
-    /// Namespace of the Secrets.
-    pub namespace: &'a str,
-    /// True if each Secret has to name the server that its credentials are for.
-    pub is_strict: bool,
+    _tasks: Arc<[Task; 3]>,
 }
 
 impl Inventory {
@@ -102,25 +99,25 @@ impl Inventory {
     ///
     /// `changed` is called with the name of a cluster when its link has changed, when it is added
     /// or removed, when it has other labels, and when it turns out not to exist after
-    /// [`Inventory::link`] was called for it; it must not block. Agents report every `heartbeat`;
-    /// an agent that is silent for three times as long is lost. Requests to clusters are counted in
+    /// [`Inventory::link`] was called for it; it must not block. Agents report in each period
+    /// of the settings; an agent that is silent for three times as long is lost. Requests to clusters are counted in
     /// the metrics, and their writes must pass the fence.
     ///
     /// Missing rights and a missing CRD are no errors: they are logged, and the watches are
     /// retried.
     pub fn start(
         client: Client,
-        secrets: ClusterSecrets<'_>,
+        settings: Settings<'_>,
         (metrics, fence): (&RequestMetrics, &Fence),
         clock: Clock,
-        heartbeat: Duration,
         children: Watcher,
         changed: impl Fn(&str) + Send + Sync + 'static,
     ) -> Self {
+        let heartbeat = settings.heartbeat;
         let ClusterSecrets {
             namespace,
             is_strict,
-        } = secrets;
+        } = settings.secrets;
         let shared = Arc::new(Shared {
             hub: client.clone(),
             namespace: namespace.to_owned(),
@@ -138,7 +135,9 @@ impl Inventory {
             permits: Semaphore::new(AT_THE_HUB),
             extent: watch::Sender::new(Extent::Nothing),
             leading: watch::Sender::new(false),
+            twins: Twins::new(settings.requires_unique),
         });
+        let compared = Arc::clone(&shared);
         let registry = Arc::new(Mutex::new(Registry::new(Arc::clone(&shared))));
         let clusters = Arc::clone(&registry);
         let spec = |path: String, metadata_only| WatchSpec {
@@ -151,7 +150,7 @@ impl Inventory {
             resumes: true,
             definition: None,
         };
-        let watches = [
+        let tasks = [
             Task::spawn(run(
                 client.clone(),
                 WatchSpec {
@@ -168,10 +167,14 @@ impl Inventory {
                 ),
                 move |event| registry.lock().secret_event(&event),
             )),
+            Task::spawn(async move {
+                let apply = |name: &str, usage| compared.set_usage(name, usage);
+                compared.twins.run(apply).await;
+            }),
         ];
         Self {
             shared,
-            _watches: Arc::new(watches),
+            _tasks: Arc::new(tasks),
         }
     }
 
@@ -181,22 +184,30 @@ impl Inventory {
         self.shared.leading.send_replace(true);
     }
 
-    /// The present link to a cluster.
+    /// Sets the UID of the hub, by which clusters are found that have it too.
+    pub fn set_hub(&self, uid: &str) {
+        self.shared.twins.set_hub(uid);
+    }
+
+    /// The present link to a cluster. A cluster that receives nothing because of its UID is
+    /// [`ClusterLink::Down`].
     pub fn link(&self, cluster: &str) -> ClusterLink {
         self.shared.link(cluster)
+    }
+
+    /// True if an agent delivers in the cluster, or would if the cluster were not refused.
+    pub fn has_agent(&self, cluster: &str) -> bool {
+        let links = self.shared.links.read();
+        let entry = links.get(cluster);
+        entry.is_some_and(|entry| matches!(entry.link, ClusterLink::Pull(_)))
     }
 
     /// All Clusters by name; true if the manager or an agent is connected.
     pub fn connected(&self) -> BTreeMap<String, bool> {
         let links = self.shared.links.read();
-        let connected = links.iter().map(|(name, entry)| {
-            let link = &entry.link;
-            let is_up = matches!(
-                link,
-                ClusterLink::Up(_) | ClusterLink::Pull(Contact::Reported)
-            );
-            (name.clone(), is_up)
-        });
+        let connected = links
+            .iter()
+            .map(|(name, entry)| (name.clone(), entry.link.is_reached()));
         connected.collect()
     }
 
@@ -238,7 +249,7 @@ impl Inventory {
         let sites = links.iter().map(|(name, entry)| {
             let site = InventorySite {
                 labels: Arc::clone(&entry.traits.labels),
-                is_lost: entry.link.is_lost(),
+                is_lost: entry.link().is_lost(),
                 uptime: entry.uptime,
             };
             (name.clone(), site)
@@ -313,35 +324,14 @@ struct Shared {
     /// stay.
     extent: watch::Sender<Extent>,
     leading: watch::Sender<bool>,
-}
-
-/// The facts about a cluster before this process has observed it.
-#[derive(Default)]
-struct Before {
-    /// Time since which the manager before this one was in touch with it.
-    online_since: Option<Timestamp>,
-    traits: ClusterAttributes,
-}
-
-struct Entry {
-    /// Number of the task that may change the entry. A task that was ended may still be running.
-    id: u64,
-    link: ClusterLink,
-    /// See [`InventorySite::uptime`].
-    uptime: Uptime,
-    /// Time since which the manager before this one was in touch with the cluster. `None` once this
-    /// process has observed the cluster.
-    online_before: Option<Timestamp>,
-    /// The watched cluster, also while the link is down.
-    target: Option<Target>,
-    traits: ClusterAttributes,
+    twins: Twins,
 }
 
 impl Shared {
     fn link(&self, name: &str) -> ClusterLink {
         let links = self.links.read();
         if let Some(entry) = links.get(name) {
-            return entry.link.clone();
+            return entry.link();
         }
         let Some(names) = &mut *self.requested_early.lock() else {
             return ClusterLink::Unknown;
@@ -388,18 +378,7 @@ impl Shared {
 
     /// Adds a link, or replaces that of another entry.
     fn insert(&self, name: &str, id: u64, link: ClusterLink, before: Before) {
-        let Before {
-            online_since,
-            traits,
-        } = before;
-        let entry = Entry {
-            id,
-            link,
-            uptime: Uptime::since(self.clock.now()),
-            online_before: online_since,
-            target: None,
-            traits,
-        };
+        let entry = Entry::new(id, link, before, self.clock.now());
         // The old entry is dropped after the lock is released.
         let old = self.links.write().insert(name.to_owned(), entry);
         drop(old);
@@ -408,7 +387,7 @@ impl Shared {
 
     fn uptime(&self, name: &str) -> Option<Uptime> {
         let links = self.links.read();
-        let entry = links.get(name).filter(|entry| entry.link.is_reached());
+        let entry = links.get(name).filter(|entry| entry.link().is_reached());
         entry.map(|entry| entry.uptime)
     }
 
@@ -422,6 +401,26 @@ impl Shared {
         entry.traits = traits;
         drop(links);
         (self.changed)(name);
+    }
+
+    /// Sets the use of a cluster, by the UIDs of all clusters.
+    fn set_usage(&self, name: &str, usage: Usage) {
+        let mut links = self.links.write();
+        let Some(entry) = links.get_mut(name) else {
+            return;
+        };
+        let changes = entry.set_usage(usage, self.clock.now());
+        drop(links);
+        if changes {
+            (self.changed)(name);
+        }
+    }
+
+    /// Forgets the UID of a cluster, which is to connect to another address.
+    fn forget_uid(&self, name: &str) {
+        if self.twins.forget(name) {
+            self.set_usage(name, self.twins.undecided());
+        }
     }
 
     /// Changes the link of an entry. True if the link differs from the one before.
@@ -483,6 +482,7 @@ impl Shared {
     }
 
     fn remove(&self, name: &str) {
+        self.twins.remove(name);
         let removed = self.links.write().remove(name);
         if removed.is_some() {
             (self.changed)(name);

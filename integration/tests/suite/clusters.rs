@@ -8,7 +8,7 @@ use baton_integration::endpoint::Endpoint;
 use baton_integration::exclusive::Exclusive;
 use baton_integration::prelude::*;
 use baton_integration::proxy::{Mode, Proxy};
-use baton_integration::sites::{Join, Joined, PUSH, Site};
+use baton_integration::sites::{Join, Joined, PULL, PUSH, Site};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -484,4 +484,124 @@ async fn secrets_are_read_in_their_namespace_only() {
 
     apply_shipped_rights(&hub).await;
     joined.becomes("Connected", "True").await;
+}
+
+/// One API server under several names: by the manager, and by an agent. Deliveries continue.
+#[tokio::test]
+async fn clusters_with_one_uid_are_reported() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let site = Site::get(PULL).await;
+    let first = site.join(&ns).named("first").create().await;
+    let second = site.join(&ns).named("second").create().await;
+    let pulled = site.join(&ns).named("pulled").pull().create().await;
+    let _agent = pulled.agent().start().await;
+    for joined in [&first, &second, &pulled] {
+        let unique = joined.because("Unique", "UidInUse").await;
+        assert_eq!(unique["status"], "False");
+        let message = unique["message"].as_str().unwrap();
+        assert!(message.contains("has the UID of Cluster \""), "{message}");
+        let named = message.matches("Cluster \"").count();
+        assert!((1..=3).contains(&named), "{message}");
+        assert!(
+            !message.contains(&format!("\"{}\"", joined.name())),
+            "{message}"
+        );
+    }
+    let object = configmap("cm").data("k", "v");
+    let set = ns.revision(1).delegated("a", &second.class(), [object]);
+    set.reaching(&[Is("Available", "True")]).await;
+}
+
+/// With `--require-unique-clusters` only the oldest of the Clusters with one UID is used. The others
+/// receive nothing and lose nothing, until it is deleted or the flag is removed.
+#[tokio::test]
+async fn only_the_oldest_of_clusters_with_one_uid_is_used() {
+    let mut bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let (site, elsewhere) = (Site::get(PULL).await, Site::get(PUSH).await);
+    // Clusters of the same second are ordered by their names.
+    let first = site.join(&ns).named("first").create().await;
+    let pulled = site.join(&ns).named("pulled").pull().create().await;
+    let second = site.join(&ns).named("second").create().await;
+    let lone = elsewhere.join(&ns).named("lone").create().await;
+    let _agent = pulled.agent().start().await;
+    let object = |name: &str| configmap(name).data("k", "v");
+    let deliver = async |name: &str, joined: &Joined| {
+        let set = ns.set(name).revision(1);
+        let set = set.delegated("a", &joined.class(), [object(name)]);
+        set.create().await;
+    };
+    let available = [Is("Available", "True")];
+    deliver("kept", &second).await;
+    ns.reaches("kept", &available).await;
+    let kept = site.live(&ns, &object("kept")).await;
+
+    bed.take_manager().kill();
+    bed.spawn_manager(&["--leader-elect=false", "--require-unique-clusters"]);
+    let cause = format!(
+        "It receives nothing, as Cluster \"{}\" is older",
+        first.name()
+    );
+    for joined in [&pulled, &second] {
+        let unique = joined.because("Unique", "UidRefused").await;
+        let message = unique["message"].as_str().unwrap();
+        assert!(message.ends_with(&cause), "{message}");
+        joined.becomes("Connected", "True").await;
+    }
+    let used = first.because("Unique", "UidInUse").await;
+    assert!(
+        used["message"].as_str().unwrap().ends_with("stays in use"),
+        "{used}"
+    );
+    for (name, joined) in [
+        ("agent", &pulled),
+        ("new", &second),
+        ("first", &first),
+        ("lone", &lone),
+    ] {
+        deliver(name, joined).await;
+    }
+    for name in ["first", "lone"] {
+        ns.reaches(name, &available).await;
+    }
+    let refused = [
+        Because("Available", "Unknown", "ClusterUnreachable"),
+        Says("Available", &cause),
+    ];
+    for name in ["agent", "new", "kept"] {
+        ns.reaches(name, &refused).await;
+    }
+    for name in ["agent", "new"] {
+        assert_eq!(site.read(&ns, &object(name)).await, None, "{name}");
+    }
+    assert!(pulled.mirrored().await.is_empty());
+    assert!(ns.cluster().delete(&ns.set_ref("kept"), "Background").await);
+    ns.eventually("the deletion to wait", async || {
+        let reported = ns.read_set("kept").await;
+        let message = &reported.json["status"]["waitingFor"][0]["message"];
+        message
+            .as_str()
+            .is_some_and(|text| text.contains(&cause) && text.contains("The deletion waits for it"))
+    })
+    .await;
+    assert_eq!(site.live(&ns, &object("kept")).await, kept);
+
+    ns.delete_set("first", "Background").await;
+    first.leave().await;
+    ns.reaches("agent", &available).await;
+    let cause = format!(
+        "It receives nothing, as Cluster \"{}\" is older",
+        pulled.name()
+    );
+    ns.reaches("new", &[Says("Available", &cause)]).await;
+
+    bed.take_manager().kill();
+    bed.start_manager();
+    ns.reaches("new", &available).await;
+    ns.eventually("the deletion to end", async || {
+        ns.cluster().get(&ns.set_ref("kept")).await.is_none()
+    })
+    .await;
+    assert_eq!(site.read(&ns, &object("kept")).await, None);
+    second.because("Unique", "UidInUse").await;
 }

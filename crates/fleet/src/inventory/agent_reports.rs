@@ -96,6 +96,11 @@ pub(super) async fn run(
             silence,
             (started, was_known),
         ) {
+            // Only heartbeats have an identity.
+            if agents.server.is_some() {
+                let uid = agents.first.split_once('/').map(|(uid, _)| uid);
+                shared.twins.set(name, uid);
+            }
             let second = second.map(|(identity, _)| identity);
             now.agent = Some(agent_health(&agents, second));
             let link = ClusterLink::pull(&now);

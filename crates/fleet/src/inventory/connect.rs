@@ -19,6 +19,7 @@ use super::{
     credentials::{self, Change, Credentials, CredentialsError, Fingerprint, Problem},
     health::{ConnectionState, Health},
     text::excerpt,
+    twins,
 };
 use baton_kubernetes::{
     backoff::{Backoff, spread},
@@ -69,6 +70,8 @@ struct Connection {
     client: ReconnectingClient,
     /// The target; `None` before the first response.
     target: Option<Target>,
+    /// True if the UID was read since the cluster was connected.
+    has_uid: bool,
 }
 
 /// The reason that there are no credentials.
@@ -153,6 +156,7 @@ impl Connector {
                 self.failures = 0;
                 let now = self.shared.clock.now();
                 self.publish(|health| health.answered(version, now), |_| link);
+                self.read_uid().await;
                 spread(CHECK_EVERY)
             }
             Err(loss) => {
@@ -170,9 +174,20 @@ impl Connector {
                     return self.pause();
                 }
                 site.client.end_requests();
+                site.has_uid = false;
                 self.fail(loss.reason, &loss.message)
             }
         }
+    }
+
+    /// Reads the UID of the cluster, once for each time that it is connected.
+    async fn read_uid(&mut self) {
+        let Some(site) = self.site.as_mut().filter(|site| !site.has_uid) else {
+            return;
+        };
+        let uid = Box::pin(twins::read(site.client.checks())).await;
+        site.has_uid = true;
+        self.shared.twins.set(&self.name, uid.as_deref());
     }
 
     /// Waits for the pause, or until the outcome of requests is not the expected one.
@@ -280,7 +295,9 @@ impl Connector {
                     fingerprint,
                     client: line,
                     target: None,
+                    has_uid: false,
                 };
+                self.shared.forget_uid(&self.name);
                 if self.site.replace(site).is_some() {
                     let now = self.shared.clock.now();
                     self.publish(|_| Health::connecting(now), ClusterLink::down);

@@ -4,7 +4,7 @@
 
 use baton_apis::{
     ClusterStatus,
-    conditions::{CONNECTED, Reason, SECOND_AGENT, STATE_STORED},
+    conditions::{CONNECTED, Reason, SECOND_AGENT, STATE_STORED, UNIQUE},
 };
 use baton_engine::condition_list::find;
 use jiff::{SignedDuration, Timestamp};
@@ -57,6 +57,28 @@ pub(super) struct Health {
     down_before: Option<Timestamp>,
     /// The reports of the agent; `None` for a cluster without one, and before its first report.
     pub agent: Option<AgentHealth>,
+    /// The report about other clusters with the UID of this one. `None` while that is unknown: the
+    /// recorded state stays.
+    pub twins: Option<UidReport>,
+}
+
+/// The report about other clusters with the UID of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct UidReport {
+    /// One line for people; empty if there are no others.
+    pub message: String,
+    pub is_refused: bool,
+}
+
+impl UidReport {
+    /// Reason of the condition.
+    pub fn reason(&self) -> Reason {
+        if self.is_refused {
+            Reason::UidRefused
+        } else {
+            Reason::UidInUse
+        }
+    }
 }
 
 /// The reports of an agent beside the state of its connection.
@@ -120,6 +142,7 @@ impl Health {
             version: None,
             down_before: None,
             agent: None,
+            twins: None,
         }
     }
 
@@ -134,6 +157,7 @@ impl Health {
             version: version.or(self.version),
             down_before: None,
             agent: self.agent,
+            twins: self.twins,
         }
     }
 
@@ -151,6 +175,24 @@ impl Health {
             down_before: None,
             ..self
         }
+    }
+
+    /// The condition about other clusters with the UID of this one; `None` if there are none.
+    fn unique(&self, recorded: &ClusterStatus, now: Timestamp) -> Option<Condition> {
+        let before = find(&recorded.conditions, UNIQUE);
+        let Some(report) = &self.twins else {
+            return before.cloned();
+        };
+        let since = before.filter(|before| before.status == "False");
+        (!report.message.is_empty()).then(|| Condition {
+            type_: UNIQUE.to_owned(),
+            status: "False".to_owned(),
+            reason: report.reason().to_string(),
+            message: report.message.clone(),
+            observed_generation: None,
+            last_transition_time: since
+                .map_or(Time(now), |before| before.last_transition_time.clone()),
+        })
     }
 
     /// The status that should replace `recorded`; `None` if it is up to date.
@@ -184,14 +226,17 @@ impl Health {
                 // A time from a clock that was ahead does not stay forever.
                 || written.is_some_and(|written| written.0.duration_since(now) >= CONTACT_AGE)
         });
-        let own = [CONNECTED, SECOND_AGENT, STATE_STORED];
+        let own = [CONNECTED, SECOND_AGENT, STATE_STORED, UNIQUE];
         let others = recorded
             .conditions
             .iter()
             .filter(|it| !own.contains(&&*it.type_));
         let agent = self.agent.as_ref();
         let agent = agent.map(|agent| agent.conditions(&recorded.conditions, now));
-        let agent = agent.into_iter().flatten();
+        let agent = agent
+            .into_iter()
+            .flatten()
+            .chain(self.unique(recorded, now));
         let mut conditions: Vec<_> = others.cloned().chain([condition]).chain(agent).collect();
         sort(&mut conditions);
         let mut written = recorded.conditions.clone();
@@ -370,6 +415,45 @@ mod tests {
             let own = status.conditions.iter().filter(|it| it.type_ != CONNECTED);
             let own = own.map(|it| format!("{}={}/{}", it.type_, it.status, it.reason));
             assert_eq!(own.collect::<Vec<_>>().join(" "), expected, "{second}");
+        }
+    }
+
+    /// The report at a second, and the written condition as `reason: message since second`.
+    #[test]
+    fn a_shared_uid_is_a_condition_while_it_is_shared() {
+        let mut status = ClusterStatus::default();
+        let up = Health::first(&status, at(0)).answered(None, at(0));
+        let report = |message: &str, is_refused| {
+            Some(UidReport {
+                message: message.to_owned(),
+                is_refused,
+            })
+        };
+        for (second, twins, expected) in [
+            (0, None, None),
+            (1, report("", false), None),
+            (2, report("as b", false), Some("UidInUse: as b since 2")),
+            (3, report("as c", false), Some("UidInUse: as c since 2")),
+            // A restarted manager does not know the UIDs yet.
+            (4, None, Some("UidInUse: as c since 2")),
+            (5, report("", false), None),
+            (6, report("as b", true), Some("UidRefused: as b since 6")),
+        ] {
+            let health = Health {
+                twins,
+                ..up.clone()
+            };
+            if let Some(due) = health.status_update(&status, at(second)) {
+                status = stored(&due);
+            }
+            let again = health.status_update(&status, at(second + 1));
+            assert_eq!(again, None, "{second}");
+            let found = find(&status.conditions, UNIQUE).map(|it| {
+                assert_eq!(it.status, "False");
+                let since = it.last_transition_time.0.as_second() - at(0).as_second();
+                format!("{}: {} since {since}", it.reason, it.message)
+            });
+            assert_eq!(found.as_deref(), expected, "{second}");
         }
     }
 

@@ -16,9 +16,10 @@ pub enum ClusterLink {
     Unknown,
     /// An agent delivers in the cluster.
     Pull(Contact),
-    /// The manager is to connect to the cluster, but is not connected now.
+    /// The manager is to connect to the cluster, but is not connected now; or the cluster receives
+    /// nothing because of its UID.
     Down {
-        /// Reason of the condition `Connected`.
+        /// Reason of the condition `Connected` or `Unique`.
         reason: Reason,
         /// One line for people, with the cause.
         message: String,

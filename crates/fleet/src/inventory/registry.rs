@@ -1,21 +1,20 @@
 //! The existing Clusters, and a task for each.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
 use baton_apis::{ClusterConnection, ClusterStatus, UpgradeWindow};
 use baton_engine::redact::parse_error;
 use futures::{FutureExt as _, future::join};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use tokio::sync::watch;
 
 use super::{
-    Before, ClusterLink, Shared, agent_reports,
+    ClusterLink, Shared, agent_reports,
     connect::{Connector, DesiredConnection},
+    entry::{Before, ClusterAttributes},
     health::{Health, online_before},
     report::{self, Recorded, Subject},
 };
@@ -36,13 +35,6 @@ pub(super) struct Registry {
     clusters_failing: Failing,
     secrets_failing: Failing,
     last_id: u64,
-}
-
-/// The parts of a Cluster on which decisions of others depend.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct ClusterAttributes {
-    pub labels: Arc<BTreeMap<String, String>>,
-    pub windows: Arc<[UpgradeWindow]>,
 }
 
 struct Entry {
@@ -170,6 +162,10 @@ impl Registry {
         let before = Before {
             online_since: online_before(&cluster.recorded.status, self.shared.clock.now()),
             traits: cluster.traits.clone(),
+            usage: self
+                .shared
+                .twins
+                .add(name, cluster.created, &cluster.recorded.status),
         };
         self.shared.insert(name, id, link, before);
         let (health, changes) = watch::channel(first);
@@ -239,6 +235,7 @@ impl Entry {
 struct Cluster {
     name: String,
     uid: String,
+    created: Timestamp,
     traits: ClusterAttributes,
     connection: ClusterConnection,
     api_master: Result<String, String>,
@@ -293,6 +290,10 @@ impl Cluster {
         Some(Self {
             name: metadata.name?,
             uid: metadata.uid.unwrap_or_default(),
+            created: metadata
+                .creation_timestamp
+                .unwrap_or(Time(Timestamp::MAX))
+                .0,
             traits: ClusterAttributes {
                 labels: metadata.labels.unwrap_or_default().into(),
                 windows,

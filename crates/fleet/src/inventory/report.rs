@@ -45,6 +45,7 @@ pub(super) async fn run(
 ) {
     let kind = ApiResource::erase::<Cluster>(&());
     let api = Api::all_with(shared.hub.clone(), &kind);
+    let mut twins = shared.twins.subscribe();
     let mut leading = shared.leading.subscribe();
     if leading.wait_for(|leads| *leads).await.is_err() {
         return;
@@ -54,12 +55,14 @@ pub(super) async fn run(
     let mut failures = 0;
     loop {
         let watched = recorded.borrow_and_update().clone();
-        let now = health.borrow_and_update().clone();
+        let mut now = health.borrow_and_update().clone();
+        twins.mark_unchanged();
         let latest = if watched.version >= written.version {
             &watched
         } else {
             &written
         };
+        now.twins = shared.twins.report(&cluster.name, &latest.status);
         if let Some(status) = now.status_update(&latest.status, shared.clock.now()) {
             // Boxed, because nothing is written most of the time.
             let write = Box::pin(write(&api, &cluster, &status));
@@ -88,6 +91,7 @@ pub(super) async fn run(
         let end = tokio::select! {
             end = recorded.changed() => end,
             end = health.changed() => end,
+            end = twins.changed() => end,
         };
         if end.is_err() {
             return;

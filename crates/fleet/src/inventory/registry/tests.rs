@@ -61,6 +61,7 @@ fn registry() -> (Registry, Arc<Mutex<Vec<String>>>) {
         permits: Semaphore::new(1),
         extent: watch::Sender::new(Extent::Nothing),
         leading: watch::Sender::new(false),
+        twins: crate::inventory::Twins::new(false),
     };
     (Registry::new(Arc::new(shared)), changes)
 }
