@@ -169,7 +169,8 @@ async fn measure(scene: &Scene, victim: &Victim, gauge: &Gauge, attacks: &[Attac
 /// Prints the table, and returns the goals that were missed.
 fn print(rows: &[Row]) -> Vec<String> {
     println!(
-        "| attack | peak, MiB | without helm, MiB | after, MiB | revisions | median, s | worst, s | worst request, s | writes |"
+        "| attack | peak, MiB | without helm, MiB | after, MiB | revisions | median, s | worst, s | worst request, s | \
+         writes |"
     );
     println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|");
     let most = gauge::limit().unwrap_or(f64::INFINITY) * SHARE;
