@@ -4,8 +4,10 @@
 //! time delay the small writes of all namespaces by seconds.
 
 use std::{
+    pin::pin,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use futures::{
@@ -15,6 +17,7 @@ use futures::{
 use http::Request;
 use hyper::body::Body as _;
 use kube::client::Body;
+use tokio::time::timeout;
 use tower::{Layer, Service, ServiceExt as _};
 
 use crate::permits::Permits;
@@ -24,6 +27,9 @@ const LARGE: u64 = 256 << 10;
 
 /// Number of concurrent large writes to a cluster. Namespaces take turns.
 const CONCURRENT: usize = 1;
+
+/// Time after which the next write no longer waits: an admission webhook of one kind may be slow.
+const TURN: Duration = Duration::from_secs(5);
 
 /// Lets a large write wait until the one before it is answered.
 #[derive(Clone, Debug)]
@@ -75,8 +81,13 @@ where
         // A request that waits does not keep the place of another one in the service below.
         let (mut inner, permits) = (self.inner.clone(), Arc::clone(&self.turns.0));
         let answered = async move {
-            let _turn = permits.acquire(namespace(request.uri().path())).await;
-            inner.ready().await?.call(request).await
+            let turn = permits.acquire(namespace(request.uri().path())).await;
+            let mut answered = pin!(inner.ready().await?.call(request));
+            if let Ok(answer) = timeout(TURN, &mut answered).await {
+                return answer;
+            }
+            drop(turn);
+            answered.await
         };
         Either::Right(answered.boxed())
     }
@@ -90,11 +101,11 @@ fn namespace(path: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use std::{convert::Infallible, time::Duration};
+    use std::convert::Infallible;
 
     use futures::future::{join_all, pending};
     use parking_lot::Mutex;
-    use tokio::time::{Instant, sleep, timeout};
+    use tokio::time::{Instant, sleep};
     use tower::service_fn;
 
     use super::*;
@@ -143,9 +154,9 @@ mod tests {
         assert_eq!(*received.lock(), ["1", "small", "2", "4", "3"]);
     }
 
-    /// A caller that no longer waits leaves its turn to the next one.
+    /// Neither a caller that no longer waits nor a write without an answer keeps its turn.
     #[tokio::test(start_paused = true)]
-    async fn a_dropped_write_keeps_no_turn() {
+    async fn a_write_without_an_answer_keeps_no_turn() {
         let server = service_fn(|_: Request<Body>| pending::<Result<(), Infallible>>());
         let turns = LargeWrites::new();
         let service = turns.layer(server);
@@ -157,6 +168,11 @@ mod tests {
             let answered = timeout(Duration::from_secs(1), send()).await;
             assert!(answered.is_err());
         }
-        turns.0.acquire("").await;
+        let start = Instant::now();
+        tokio::select! {
+            _ = send() => panic!("an answer"),
+            _ = turns.0.acquire("") => {}
+        }
+        assert_eq!(start.elapsed(), TURN);
     }
 }
