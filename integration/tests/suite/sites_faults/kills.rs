@@ -110,7 +110,7 @@ async fn rollouts_of_managers_killed_in_every_wave_end_as_planned() {
         left = rollouts.look_and_act().await;
         bed.spawn_manager(ALONE);
         assert!(
-            start.elapsed() < TIMEOUT,
+            left.texts.is_empty() || start.elapsed() < TIMEOUT,
             "{SEED}={first}: {}",
             left.texts.join("\n")
         );
