@@ -6,6 +6,8 @@
 //! The limits are far beyond all known use, because objects beyond a limit cannot be created.
 //! Existing objects stay valid: an update passes if it does not change the value.
 
+/// The number of a revision or a rollout. Larger integers are inexact in JSON.
+pub const NUMBER: i64 = (1 << 53) - 1;
 /// A CEL rule. Longer rules cannot be compiled.
 pub const RULE: usize = 8 * 1024;
 /// A dotted path of a probe, or of a field in `createOnlyFields`.

@@ -157,6 +157,8 @@ pub(crate) enum Refusal {
     },
     #[error("The revision for site {site} was refused: {message}")]
     Revision { site: String, message: String },
+    #[error("{kind} {name} has other content than the version. Delete it.")]
+    OtherContent { kind: &'static str, name: String },
     #[error("version {version} is not kept any more")]
     Version { version: String },
 }

@@ -1,12 +1,15 @@
 //! Slices that the revisions of several clusters share. Their names are derived from their content.
 
-use baton_apis::constants::API_VERSION;
+use std::sync::Arc;
+
+use baton_apis::{ObjectSetObject, constants::API_VERSION};
 use baton_records::{
     api::ApiError,
     key::Key,
     revision::RevisionKind,
-    slice::{SliceKey, SliceKind},
+    slice::{SliceKey, SliceKind, SliceRecord},
 };
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::{
@@ -34,8 +37,7 @@ impl NewSlice<'_> {
         }
     }
 
-    /// Creates the slice, with `writer` as the name of the controller, unless it exists. Returns
-    /// true if it was created now.
+    /// Creates the slice, with `writer` as the name of the controller, unless its name is taken.
     ///
     /// # Errors
     /// When the request failed.
@@ -44,10 +46,10 @@ impl NewSlice<'_> {
         shared: &Shared,
         observed: &Observed,
         writer: &'static str,
-    ) -> Result<bool, Error> {
+    ) -> Result<Made, Error> {
         let (api, key) = (&shared.api, self.key());
-        if observed.slices.get(&key).is_some() {
-            return Ok(false);
+        if let Some(slice) = observed.slices.get(&key) {
+            return Ok(Made::Found(slice));
         }
         let manifest = json!({
             "apiVersion": API_VERSION,
@@ -63,13 +65,41 @@ impl NewSlice<'_> {
         match api.create(&key, &manifest).await {
             Ok(record) => {
                 observed.slices.created(record, writer);
-                Ok(true)
+                Ok(Made::Created)
             }
-            // The same name shows that the slice has the same content.
-            Err(ApiError::Changed { .. }) if api.get(&key).await.is_ok_and(|it| it.is_some()) => {
-                Ok(false)
-            }
+            Err(error @ ApiError::Changed { .. }) => match api.get(&key).await {
+                Ok(Some(slice)) => Ok(Made::Found(Arc::new(slice))),
+                _ => Err(error).at_step("creating a slice"),
+            },
             Err(error) => Err(error).at_step("creating a slice"),
         }
     }
+
+    /// True if an existing slice of this name stays and has the same content. The name alone shows
+    /// nothing, as another client may have created the slice.
+    ///
+    /// # Errors
+    /// When its content is not cached and the request fails.
+    pub(crate) async fn is_same(
+        &self,
+        shared: &Shared,
+        observed: &Observed,
+        slice: &SliceRecord,
+    ) -> Result<bool, Error> {
+        if slice.deleting {
+            return Ok(false);
+        }
+        let read = observed.slice(&shared.api, &slice.key).await?;
+        let read = read.and_then(|slice| slice.spec().ok());
+        let own = Vec::<ObjectSetObject>::deserialize(self.objects);
+        Ok(read.is_some() && read == own.ok())
+    }
+}
+
+/// The slice of a name.
+pub(crate) enum Made {
+    /// It was created now.
+    Created,
+    /// A slice of this name exists, with any content.
+    Found(Arc<SliceRecord>),
 }

@@ -49,6 +49,7 @@ pub struct SiteDeploymentSpec {
     pub paused: bool,
     /// Number of the rollout to abort, as in `status.rollout`. Other rollouts are not affected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = limits::NUMBER))]
     pub abort_rollout: Option<i64>,
     /// Number of archived revisions that are kept for each site. Default: 2.
     #[serde(default = "history")]
@@ -229,6 +230,7 @@ pub struct SiteDeploymentStatus {
     pub observed_generation: Option<i64>,
     /// Number of the rollout. It rises by one with each rollout of another version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = limits::NUMBER))]
     pub rollout: Option<i64>,
     /// Application that is rolled out: that of the spec, once its rollout has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -67,6 +67,7 @@ pub struct ObjectSetSpec {
     /// number in `previous`, or to 1. The revision with the higher number gets an object, with any
     /// content: a rollback is a new revision with old content. Immutable once set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = crate::limits::NUMBER))]
     pub revision: Option<i64>,
 }
 

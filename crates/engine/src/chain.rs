@@ -97,6 +97,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use baton_apis::limits;
 
     fn link(number: i64, previous: &[&str]) -> ChainLink {
         ChainLink {
@@ -137,11 +138,10 @@ mod tests {
             &[("a", link(-3, &[]))],
             &Numbering::Computed(1),
         );
-        let none =
-            "previous: b has the number 9223372036854775807, and no higher number is possible";
+        let none = "previous: b has the number 9007199254740991, and no higher number is possible";
         check(
             &link(0, &["a", "b"]),
-            &[("a", link(4, &[])), ("b", link(i64::MAX, &[]))],
+            &[("a", link(4, &[])), ("b", link(limits::NUMBER, &[]))],
             &Numbering::Impossible(none.to_owned()),
         );
     }

@@ -4,6 +4,7 @@
 //! takes objects over from all remaining revisions of the chain, those being deleted included, so
 //! its number has to be higher than theirs.
 
+use baton_apis::limits;
 use twox_hash::XxHash64;
 
 /// Greatest length of a label's value.
@@ -24,13 +25,17 @@ pub fn label(maker: &str, name: &str, cluster: &str) -> String {
     format!("{readable}.{hash}")
 }
 
-/// An object has the highest possible number, so that the next object can have no higher one.
+/// The greatest step between two numbers of a chain. Each revision has the next number, and the first
+/// one may be a time in milliseconds. A larger step shows a number that no controller has given.
+const MAX_STEP: i64 = 1 << 42;
+
+/// An object has a number after which there is no next one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name} has the number {number}, and no higher number is possible")]
 pub struct NoNextNumber {
     /// Name of the object with the number.
     pub name: String,
-    /// The highest possible number.
+    /// The highest possible number, or one that is too far above the others.
     pub number: i64,
 }
 
@@ -38,25 +43,86 @@ pub struct NoNextNumber {
 /// highest, and at least 1.
 ///
 /// # Errors
-/// Returns the object that already has the highest possible number.
+/// Returns the object that has the highest possible number.
 pub fn next_number(
     numbers: impl IntoIterator<Item = (impl AsRef<str>, Option<i64>)>,
 ) -> Result<i64, NoNextNumber> {
     let mut next = 1;
     for (name, number) in numbers {
         let Some(number) = number else { continue };
-        let after = number.checked_add(1).ok_or_else(|| NoNextNumber {
-            name: name.as_ref().to_owned(),
-            number,
-        })?;
-        next = next.max(after);
+        if number >= limits::NUMBER {
+            let name = name.as_ref().to_owned();
+            return Err(NoNextNumber { name, number });
+        }
+        next = next.max(number + 1);
     }
     Ok(next)
+}
+
+/// The number of the next object, as [`next_number`] returns it, if all numbers were given by a
+/// controller.
+///
+/// # Errors
+/// Returns the object with the lowest number that is [too far](lowest_far) above the others.
+pub fn next_in_chain<N: AsRef<str>>(
+    numbers: impl IntoIterator<Item = (N, Option<i64>)>,
+) -> Result<i64, NoNextNumber> {
+    let numbers: Vec<_> = numbers.into_iter().collect();
+    let far = lowest_far(numbers.iter().filter_map(|(_, number)| *number));
+    match numbers
+        .iter()
+        .find(|(_, number)| far.is_some() && *number == far)
+    {
+        Some((name, Some(number))) => Err(NoNextNumber {
+            name: name.as_ref().to_owned(),
+            number: *number,
+        }),
+        _ => next_number(numbers),
+    }
+}
+
+/// The lowest number that no controller has given, because the step from the number below it is too
+/// large; `None` if there is none. Numbers below 1 count as 0.
+///
+/// An object with this number or a higher one is not a member of a chain: the next number would have
+/// to be higher, and a forged one would exhaust the numbers.
+pub fn lowest_far(numbers: impl IntoIterator<Item = i64>) -> Option<i64> {
+    let mut numbers: Vec<_> = numbers.into_iter().map(|number| number.max(0)).collect();
+    numbers.sort_unstable();
+    let below = std::iter::once(&0).chain(&numbers);
+    let mut steps = below.zip(&numbers);
+    let far = steps.find(|(below, number)| *number - *below > MAX_STEP);
+    far.map(|(_, number)| *number)
+}
+
+/// True if an object with this number may become a member of a chain that has lost its controller.
+pub fn is_near(number: Option<i64>) -> bool {
+    lowest_far(number).is_none()
 }
 
 /// A hash of a text, as 16 hexadecimal digits.
 pub fn short_hash(text: &str) -> String {
     format!("{:016x}", XxHash64::oneshot(0, text.as_bytes()))
+}
+
+/// The name of an object whose content determines the base of its name, if the first `taken` names are
+/// those of other objects.
+pub fn numbered(base: &str, taken: usize) -> String {
+    match taken {
+        0 => base.to_owned(),
+        _ => format!("{base}-{taken}"),
+    }
+}
+
+/// True if a name is [one of this base](numbered).
+pub fn is_numbered(name: &str, base: &str) -> bool {
+    let rest = name.strip_prefix(base);
+    rest.is_some_and(|rest| {
+        rest.is_empty() || {
+            let number = rest.strip_prefix('-').and_then(|rest| rest.parse().ok());
+            number.is_some_and(|number| number > 0 && numbered(base, number) == name)
+        }
+    })
 }
 
 /// The first bytes of a name, without trailing characters that must not precede a separator.
@@ -92,6 +158,24 @@ mod tests {
     }
 
     #[test]
+    fn names_of_one_base_are_numbered() {
+        for (name, expected) in [
+            ("a-1f", true),
+            ("a-1f-1", true),
+            ("a-1f-12", true),
+            ("a-1f-0", false),
+            ("a-1f-01", false),
+            ("a-1f-+1", false),
+            ("a-1f-x", false),
+            ("a-1f1", false),
+            ("a-1", false),
+        ] {
+            assert_eq!(is_numbered(name, "a-1f"), expected, "{name}");
+        }
+        assert_eq!([0, 3].map(|taken| numbered("a", taken)), ["a", "a-3"]);
+    }
+
+    #[test]
     fn the_next_number_is_the_highest_plus_one_or_an_error() {
         for (numbers, expected) in [
             (&[][..], Ok(1)),
@@ -102,14 +186,51 @@ mod tests {
             ),
             (&[("a", Some(-7)), ("b", Some(0))], Ok(1)),
             (&[("a", Some(i64::MIN))], Ok(1)),
-            (&[("a", Some(i64::MAX - 1))], Ok(i64::MAX)),
-            (&[("a", Some(1)), ("b", Some(i64::MAX))], Err("b")),
+            (&[("a", Some(limits::NUMBER - 1))], Ok(limits::NUMBER)),
+            (
+                &[("a", Some(1)), ("b", Some(limits::NUMBER))],
+                Err(("b", limits::NUMBER)),
+            ),
+            (
+                &[("a", Some(i64::MAX)), ("b", Some(1))],
+                Err(("a", i64::MAX)),
+            ),
         ] {
-            let expected = expected.map_err(|name| NoNextNumber {
+            let expected = expected.map_err(|(name, number)| NoNextNumber {
                 name: name.into(),
-                number: i64::MAX,
+                number,
             });
             assert_eq!(next_number(numbers.iter().copied()), expected);
         }
+    }
+
+    #[test]
+    fn a_number_far_above_the_others_is_not_one_of_a_chain() {
+        let now = 1_764_322_300_000;
+        for (numbers, far) in [
+            (&[][..], None),
+            (&[i64::MIN, -1, 0], None),
+            (&[3, 1, 2], None),
+            (&[now, now + 1], None),
+            (&[MAX_STEP], None),
+            (&[MAX_STEP + 1], Some(MAX_STEP + 1)),
+            (&[i64::MAX, 1, i64::MAX - 1], Some(i64::MAX - 1)),
+            (&[i64::MIN, i64::MAX], Some(i64::MAX)),
+            // The number after an accepted one is accepted as well.
+            (&[1, MAX_STEP + 1, MAX_STEP + 2], None),
+        ] {
+            assert_eq!(lowest_far(numbers.iter().copied()), far, "{numbers:?}");
+            let named = numbers
+                .iter()
+                .map(|number| (number.to_string(), Some(*number)));
+            let next = next_in_chain(named).map_err(|highest| highest.number);
+            let highest = numbers.iter().copied().max().unwrap_or(0).max(0);
+            assert_eq!(
+                next,
+                far.map_or(Ok(highest.wrapping_add(1)), Err),
+                "{numbers:?}"
+            );
+        }
+        assert!(is_near(None) && is_near(Some(7)) && !is_near(Some(limits::NUMBER)));
     }
 }

@@ -22,7 +22,7 @@ use baton_apis::{
         ANNOTATION_CHART_VERSION_RESOLVED, ANNOTATION_HIGHEST_OBSERVED_GENERATION,
     },
 };
-use baton_engine::{brake, chain_names::NoNextNumber};
+use baton_engine::{brake, chain_names::next_in_chain};
 use jiff::Timestamp;
 
 use self::{
@@ -217,7 +217,7 @@ impl Sync<'_> {
                 let next = match newest {
                     None => Some(0),
                     Some(newest) if newest.hash() != wanted => {
-                        let after = self.generation_after(newest, &wanted);
+                        let after = self.generation_after(&history, newest, &wanted);
                         let first = false;
                         Some(after.map_err(|cause| SyncError::Create { first, cause })?)
                     }
@@ -325,6 +325,7 @@ impl Sync<'_> {
     /// has to wait.
     fn generation_after(
         &self,
+        history: &History<'_>,
         newest: &HistoryEntry<'_>,
         wanted: &str,
     ) -> Result<i64, CreateError> {
@@ -336,12 +337,10 @@ impl Sync<'_> {
                 return Err(CreateError::Repeated { made, hash, until });
             }
         }
-        let after = newest.generation.checked_add(1);
-        after.ok_or_else(|| {
-            let name = newest.name().to_owned();
-            let number = newest.generation;
-            CreateError::NoGeneration(NoNextNumber { name, number })
-        })
+        let living = history.living().into_iter();
+        Ok(next_in_chain(
+            living.map(|it| (it.name(), Some(it.generation))),
+        )?)
     }
 
     /// Requests the creation of a Release with this generation from the template.

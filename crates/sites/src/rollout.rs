@@ -26,7 +26,7 @@ mod tests;
 #[cfg(test)]
 mod world;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use baton_apis::{
     SiteDeploymentSpec, SiteDeploymentStatus, SiteEntry, SiteStop, conditions::Reason,
@@ -71,8 +71,20 @@ pub struct Observed<'a> {
     /// Names a revision by deployment, site and number. The same number always gets the same name,
     /// so a revision is not created twice.
     pub revision_name: fn(deployment: &str, site: &str, number: i64) -> String,
+    /// Names of existing revisions, also of those that are not in the chains of the sites.
+    pub is_taken: IsTaken<'a>,
     /// The present time.
     pub now: Timestamp,
+}
+
+/// Returns true for the name of an existing revision.
+#[derive(Clone, Copy)]
+pub struct IsTaken<'a>(pub &'a dyn Fn(&str) -> bool);
+
+impl fmt::Debug for IsTaken<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("IsTaken")
+    }
 }
 
 /// The version that the spec requests.

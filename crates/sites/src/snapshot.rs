@@ -6,14 +6,14 @@
 
 mod keep;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use baton_apis::{
     ObjectSetObject, ObjectSetProbe, ObjectSetTemplateSpec, ServiceUpgradeMethod,
     SiteApplicationSpec, SiteStop, SiteUpgrade, UpgradeMethod, conditions::Reason,
 };
 use baton_engine::{
-    chain_names::{begin, short_hash},
+    chain_names::{begin, is_numbered, short_hash},
     names::{is_label, quoted},
     redact::without_values,
     slice_parts::{self, placed_by_default},
@@ -125,10 +125,62 @@ fn stop(upgrade: &SiteUpgrade) -> SiteStop {
     }
 }
 
+impl Content {
+    /// True if a record contains this version. Its slices may have other names of the same base.
+    pub fn is_stored_as(&self, stored: &Snapshot) -> bool {
+        let (own, its) = (&self.snapshot.phases, &stored.phases);
+        let is_same_slice = |(own, its): (&String, &String)| is_numbered(its, own);
+        let is_same_phase = |(own, its): (&SnapshotPhase, &SnapshotPhase)| {
+            own.name == its.name
+                && own.slices.len() == its.slices.len()
+                && own.slices.iter().zip(&its.slices).all(is_same_slice)
+        };
+        let others = |it: &Snapshot| Snapshot {
+            phases: Vec::new(),
+            ..it.clone()
+        };
+        own.len() == its.len()
+            && own.iter().zip(its).all(is_same_phase)
+            && others(&self.snapshot) == others(stored)
+    }
+
+    /// Gives the slices the names that a record [of this version](Self::is_stored_as) has for them.
+    pub fn take_names(&mut self, stored: &Snapshot) {
+        let names: BTreeMap<_, _> = self.snapshot.slices().zip(stored.slices()).collect();
+        for slice in &mut self.slices {
+            if let Some(name) = names.get(&*slice.name) {
+                slice.name = (*name).to_owned();
+            }
+        }
+        self.snapshot.phases.clone_from(&stored.phases);
+    }
+
+    /// Gives a slice another name.
+    pub fn rename(&mut self, slice: usize, name: String) {
+        let Some(slice) = self.slices.get_mut(slice) else {
+            return;
+        };
+        let named = self.snapshot.phases.iter_mut();
+        for named in named.flat_map(|phase| &mut phase.slices) {
+            if *named == slice.name {
+                named.clone_from(&name);
+            }
+        }
+        slice.name = name;
+    }
+}
+
 /// The name of the record of a version.
 pub fn record_name(application: &str, version: &str, edit: &str) -> String {
     let hash = short_hash(&format!("{application}/{version}/{edit}"));
     format!("{}-{hash}", begin(application, NAME_LIMIT))
+}
+
+/// True if an object has the [name](record_name) of the record with this snapshot, or a further one
+/// of the same base.
+pub fn is_record_name(name: &str, application: &str, snapshot: &Snapshot) -> bool {
+    let base = record_name(application, &snapshot.version, &snapshot.edit);
+    is_numbered(name, &base)
 }
 
 /// The version in the present spec of an application, given by namespace and name. Objects without

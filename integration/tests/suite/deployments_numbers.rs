@@ -1,5 +1,6 @@
 //! The number of a deployment's revisions is bounded.
 
+use baton_apis::limits;
 use baton_integration::deployment::LABEL_APP;
 use baton_integration::prelude::*;
 
@@ -9,29 +10,41 @@ use crate::deployments_status::change_revisions;
 const QUIET: Duration = Duration::from_secs(4);
 
 both_scopes! {
-    no_revision_is_created_after_the_highest_number;
+    a_forged_number_creates_no_revision;
 }
 
-/// A revision with the labels of a deployment is adopted, and its number is the highest possible
-/// one.
-async fn no_revision_is_created_after_the_highest_number(scope: Scope) {
+/// A revision with the labels of a deployment and the highest number is not adopted. One that names
+/// the deployment as its controller is reported, and no revision is created until it is deleted.
+async fn a_forged_number_creates_no_revision(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let cm = configmap("cm");
     let content = |version: &str| ns.content().phase("a", [cm.clone().data("k", version)]);
     let web = ns.deployment("web").content(content("1")).create().await;
     web.concluded().await;
-    ns.set("forged")
-        .label("package-operator.run/object-deployment", web.name())
-        .label(LABEL_APP, web.name())
-        .revision(i64::MAX)
-        .phase("a", [configmap("forged")])
-        .create()
-        .await;
+    let forged = |name: &str| {
+        ns.set(name)
+            .label("package-operator.run/object-deployment", web.name())
+            .label(LABEL_APP, web.name())
+            .revision(limits::NUMBER)
+            .phase("a", [configmap(name)])
+    };
+    forged("labelled").available().await;
+    web.edit(content("2")).await;
+    web.concluded_as(2).await;
 
+    let forged = forged("forged").create().await.json;
+    let owner = web.read().await.json;
+    let owner = json!([{
+        "apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": web.name(),
+        "uid": owner["metadata"]["uid"], "controller": true,
+    }]);
+    let patch = json!({ "metadata": { "ownerReferences": owner } });
+    ns.cluster().merge(&forged, &patch).await.unwrap();
     let name = ns.set_name("forged");
     let why = format!(
-        "{} {name} has the number 9223372036854775807",
-        web.revision_kind()
+        "{} {name} has the number {}",
+        web.revision_kind(),
+        limits::NUMBER
     );
     web.reaches(&[
         Because("Progressing", "False", "NumbersExhausted"),
@@ -40,37 +53,35 @@ async fn no_revision_is_created_after_the_highest_number(scope: Scope) {
         Is("Available", "True"),
     ])
     .await;
-    web.edit(content("2")).await;
+    web.edit(content("3")).await;
     ns.stays(QUIET, "nothing is made", async || {
-        web.sets().await.len() == 2
+        web.sets().await.len() == 4
     })
     .await;
-    assert_eq!(ns.live(&cm).await["data"]["k"], "1");
+    assert_eq!(ns.live(&cm).await["data"]["k"], "2");
 
     ns.delete_set("forged", "Background").await;
-    web.concluded_as(2).await;
-    assert_eq!(ns.live(&cm).await["data"]["k"], "2");
-    web.set_reaches(1, &[Is("Archived", "True")]).await;
-    web.has_sets(&[1, 2]).await;
+    web.concluded_as(3).await;
+    assert_eq!(ns.live(&cm).await["data"]["k"], "3");
 }
 
 /// A revision without a number reports an error if its predecessor has the highest possible number.
 #[tokio::test]
 async fn a_revision_after_the_highest_number_is_refused() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    let high = ns.set("high").revision(i64::MAX);
+    let high = ns.set("high").revision(limits::NUMBER);
     high.phase("a", [configmap("high")]).available().await;
     ns.set("next")
         .previous(&["high"])
         .phase("a", [configmap("next")])
         .create()
         .await;
-    let why = "previous: high has the number 9223372036854775807";
+    let why = format!("previous: high has the number {}", limits::NUMBER);
     ns.reaches(
         "next",
         &[
             Because("Available", "False", "PreflightError"),
-            Says("Available", why),
+            Says("Available", &why),
         ],
     )
     .await;

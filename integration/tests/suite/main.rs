@@ -102,6 +102,7 @@ mod secrecy;
 mod secrets;
 mod site_rollouts;
 mod sites_faults;
+mod sites_forged;
 mod sites_harness;
 mod sites_queue;
 mod sites_records;

@@ -251,6 +251,34 @@ async fn a_rollback_creates_another_release() {
     }
 }
 
+/// ObjectSets of another client have the next names of the chains of both clusters.
+#[tokio::test]
+async fn a_release_gets_revisions_beside_those_of_its_names() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let app = TestApplication::new(&ns, "web").await;
+    let old = app.environment("0.0.1", 1, ALL_IN);
+    app.apply(old.clone()).await;
+    let first = app.completed(0).await;
+    app.apply(app.environment("0.0.2", 1, ALL_IN)).await;
+    app.completed(1).await;
+    let third = name(&first).replace("-0", "-1");
+    for cluster in &app.clusters {
+        let name = format!("{third}-{}-3", cluster.joined.name());
+        let taken = object("package-operator.run/v1alpha1", "ObjectSet", &name);
+        let objects = json!([configmap(cluster.joined.name()).into_json()]);
+        let phases = json!([{ "name": "a", "objects": objects }]);
+        ns.create(&taken.with("/spec", json!({ "phases": phases })))
+            .await;
+    }
+    app.apply(old).await;
+    assert_eq!(name(&app.completed(2).await), third);
+    let like = object("package-operator.run/v1alpha1", "ObjectSet", "any");
+    let labels = format!("shipper-release={third}");
+    let revisions = ns.cluster().list(&ns.reference(&like), &labels).await;
+    let numbers = revisions.iter().map(|it| &it["spec"]["revision"]);
+    assert_eq!(numbers.collect::<Vec<_>>(), [4, 4]);
+}
+
 /// Each error is reported by Shipper's reason, and the running Release is not affected.
 #[tokio::test]
 async fn bad_input_is_reported_and_changes_nothing() {

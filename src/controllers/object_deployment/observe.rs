@@ -8,6 +8,7 @@ use baton_apis::{
     constants::{ANNOTATION_CHANGE_CAUSE, ANNOTATION_PREFLIGHT},
 };
 use baton_engine::{
+    chain_names::is_near,
     deployment::{
         Deployment, DeploymentRevision, Objects, Snapshot, archival, sort, status::Creation,
         template,
@@ -31,7 +32,8 @@ impl ObjectDeployments {
     /// Adopts the revisions that a deployment of this name has made and that have no controller,
     /// for example because that deployment was deleted without them.
     ///
-    /// Other revisions that the selector matches are not touched. A deployment that does not exist
+    /// Other revisions that the selector matches are not touched, nor are those with a
+    /// [number](is_near) that no deployment has given. A deployment that does not exist
     /// any more adopts nothing, as garbage collection would delete the revisions: the store may
     /// show the effects of its deletion before the deletion itself. Returns true if the pass must
     /// wait until the watches report an adoption or the deletion.
@@ -70,7 +72,9 @@ impl ObjectDeployments {
         may_be_orphan: impl Fn(&RevisionRecord) -> bool,
     ) -> Result<bool, Error> {
         let mut orphans = self.observed.revisions.named_after(deployment);
-        orphans.retain(|revision| !revision.deleting && may_be_orphan(revision));
+        orphans.retain(|revision| {
+            !revision.deleting && is_near(revision.number) && may_be_orphan(revision)
+        });
         if orphans.is_empty() {
             return Ok(false);
         }

@@ -11,18 +11,18 @@ use baton_apis::{
     constants::{ANNOTATION_CONTENT, shipper},
     kinds,
 };
-use baton_engine::slice_parts;
+use baton_engine::{chain_names::numbered, slice_parts};
 use baton_releases::{
     chart::{self, Installation},
     scheduling::error::ScheduleError,
 };
 use baton_typed::key::Key;
 use kube::ResourceExt as _;
-use serde_json::json;
+use serde_json::{Value, json};
 use twox_hash::XxHash64;
 
 use super::{Context, Error, charts::ChartSource, scalable::scalable};
-use crate::delivery::slices::NewSlice;
+use crate::delivery::slices::{Made, NewSlice};
 
 /// The names of the slices, by phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -138,25 +138,51 @@ impl ContentWriter {
             // The uid makes the name unique to this Release: a later Release of the same name must
             // not share slices that are deleted with the earlier one.
             let hash = XxHash64::oneshot(0, format!("{uid}{objects}").as_bytes());
-            let name = format!("{}-{hash:016x}", key.name);
-            let slice = NewSlice {
-                namespace: &key.namespace,
-                name: &name,
-                labels: json!(release.labels()),
-                owner: json!({
-                    "apiVersion": shipper::API_VERSION,
-                    "kind": kinds::RELEASE.name,
-                    "name": &*key.name,
-                    "uid": uid,
-                }),
-                objects: &objects,
+            let base = format!("{}-{hash:016x}", key.name);
+            let mut taken = 0;
+            let name = loop {
+                let name = numbered(&base, taken);
+                if self.is_made(key, release, &name, &objects).await? {
+                    break name;
+                }
+                taken += 1;
             };
-            slice
-                .make(&self.context.shared, &self.context.observed, self.writer)
-                .await?;
             names.push(name);
         }
         Ok(names)
+    }
+
+    /// Creates the slice of a Release, unless it exists. Returns false if the name is that of another
+    /// slice.
+    async fn is_made(
+        &self,
+        key: &Key,
+        release: &Release,
+        name: &str,
+        objects: &Value,
+    ) -> Result<bool, Error> {
+        let Context {
+            shared, observed, ..
+        } = &self.context;
+        let uid = release.metadata.uid.as_deref().unwrap_or_default();
+        let slice = NewSlice {
+            namespace: &key.namespace,
+            name,
+            labels: json!(release.labels()),
+            owner: json!({
+                "apiVersion": shipper::API_VERSION,
+                "kind": kinds::RELEASE.name,
+                "name": &*key.name,
+                "uid": uid,
+            }),
+            objects,
+        };
+        match slice.make(shared, observed, self.writer).await? {
+            Made::Created => Ok(true),
+            Made::Found(found) => {
+                Ok(found.is_owned_by(uid) && slice.is_same(shared, observed, &found).await?)
+            }
+        }
     }
 }
 

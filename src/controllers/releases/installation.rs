@@ -22,7 +22,7 @@ use baton_kubernetes::collection::Extent;
 use baton_records::{
     api::ApiError,
     key::Key as RecordKey,
-    revision::{RevisionKind, RevisionRecord},
+    revision::{RevisionKey, RevisionKind, RevisionRecord},
     store::Change as RecordChange,
 };
 use baton_releases::{
@@ -308,11 +308,7 @@ impl Installations {
         };
         let number = place.number;
         let name = chain::revision_name(&key.name, cluster, number);
-        let revision = RecordKey {
-            kind: RevisionKind::ObjectSet,
-            namespace: key.namespace.clone(),
-            name: name.as_str().into(),
-        };
+        let revision = revision_key(key, &name);
         let previous = chain.iter().filter(|revision| {
             !revision.archived && revision.number.is_none_or(|earlier| earlier < number)
         });
@@ -403,6 +399,14 @@ impl Installations {
     fn in_cluster(&self, cluster: &str) -> Vec<Wake<Key>> {
         let targets = &self.context.stores.installation_targets;
         targets.wake(|target| target.spec.clusters.iter().any(|name| name == cluster))
+    }
+}
+
+fn revision_key(key: &Key, name: &str) -> RevisionKey {
+    RecordKey {
+        kind: RevisionKind::ObjectSet,
+        namespace: key.namespace.clone(),
+        name: name.into(),
     }
 }
 

@@ -1,6 +1,8 @@
 //! The controller of `SiteApplications`: stores each version as a record, as long as it may be
 //! needed.
 
+mod stored;
+
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use baton_apis::{
@@ -18,22 +20,18 @@ use baton_runtime::{
 };
 use baton_sites::{
     rollout::{VersionName, reported},
-    snapshot::{self, Content, Invalid, Record, RecordsPlan, content, plan_records, record_name},
+    snapshot::{self, Content, Record, RecordsPlan, content, plan_records},
 };
 use baton_typed::{key::Key, store::Change};
 use jiff::Timestamp;
-use k8s_openapi::{
-    api::apps::v1::ControllerRevision, apimachinery::pkg::apis::meta::v1::ObjectMeta,
-    apimachinery::pkg::runtime::RawExtension,
-};
 use kube::ResourceExt as _;
-use serde_json::json;
 
-use super::{Context, INCOMPLETE, owner_reference, versions::Version};
-use crate::delivery::{
-    shared::{AtStep as _, BURST, Error},
-    slices::NewSlice,
+use self::stored::Present;
+use super::{
+    Context, INCOMPLETE,
+    versions::{Version, is_listed},
 };
+use crate::delivery::shared::{AtStep as _, BURST, Error};
 
 /// Delay before unused versions are deleted: revisions of many sites end at the same time.
 const UNUSED: Duration = Duration::from_secs(10);
@@ -110,17 +108,17 @@ impl Controller for SiteApplications {
         if application.metadata.deletion_timestamp.is_some() {
             return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
         }
-        let content = content((&key.namespace, &key.name), &application.spec);
+        let mut content = content((&key.namespace, &key.name), &application.spec);
         let versions = stores.versions_of(&key.namespace, &key.name);
-        let kept = self.decide(key, content.as_ref().ok(), &versions);
-        let settled = self.settle(key, &application, &content, &kept).await;
-        if let Err(why) = settled.as_ref().map_err(|error| error.to_report(failures))
-            && let Some(why) = why
-        {
-            self.report_unsettled(&application, &why, snapshot::not_stored)
-                .await?;
-        }
-        let mut wrote = settled?;
+        let named = match &mut content {
+            Ok(content) => self.name(key, content, &versions).await.map(Some),
+            Err(_) => Ok(None),
+        };
+        let name = self.reported(&application, failures, named).await?;
+        let present = name.as_deref().zip(content.as_ref().ok());
+        let kept = self.decide(key, &application, present, &versions);
+        let settled = self.settle(key, &application, present, &kept).await;
+        let mut wrote = self.reported(&application, failures, settled).await?;
         let generation = application.metadata.generation.unwrap_or(0);
         let said = match (&content, &kept.obstacle) {
             (Ok(_), Some(obstacle)) => Err(obstacle),
@@ -141,23 +139,37 @@ impl Controller for SiteApplications {
 }
 
 impl SiteApplications {
+    /// Reports an error that lasts. Returns the result.
+    async fn reported<T>(
+        &self,
+        application: &SiteApplication,
+        failures: u32,
+        result: Result<T, Error>,
+    ) -> Result<T, Error> {
+        let why = result.as_ref().err().and_then(|it| it.to_report(failures));
+        if let Some(why) = why {
+            self.report_unsettled(application, &why, snapshot::not_stored)
+                .await?;
+        }
+        result
+    }
+
     /// Stores the present version and deletes the records that are not needed. Returns true if an
     /// object was written.
     async fn settle(
         &self,
         key: &Key,
         application: &SiteApplication,
-        content: &Result<Content, Invalid>,
+        present: Option<Present<'_>>,
         kept: &RecordsPlan,
     ) -> Result<bool, Error> {
         let mut wrote = false;
-        if let (Ok(content), Some(revision)) = (content, kept.revision) {
+        if let (Some(present), Some(revision)) = (present, kept.revision) {
             wrote |= self
-                .store_record(key, application, content, revision)
+                .store_record(key, application, present, revision)
                 .await?;
         }
-        let content = content.as_ref().ok();
-        wrote |= self.prune(key, application, content, &kept.surplus).await?;
+        wrote |= self.prune(key, application, present, &kept.surplus).await?;
         Ok(wrote)
     }
 
@@ -195,7 +207,13 @@ impl SiteApplications {
     }
 
     /// Decides on the versions, by the revisions that run them and the deployments that name them.
-    fn decide(&self, key: &Key, content: Option<&Content>, versions: &[Version]) -> RecordsPlan {
+    fn decide(
+        &self,
+        key: &Key,
+        application: &SiteApplication,
+        present: Option<Present<'_>>,
+        versions: &[Version],
+    ) -> RecordsPlan {
         let records: Vec<_> = versions
             .iter()
             .map(|version| Record {
@@ -203,12 +221,12 @@ impl SiteApplications {
                 revision: version.record.revision,
                 version: version.snapshot.version.clone(),
                 edit: version.snapshot.edit.clone(),
+                is_listed: is_listed(application, version),
             })
             .collect();
-        let present = content.map(|it| &it.snapshot);
-        let name = present.map(|it| record_name(&key.name, &it.version, &it.edit));
-        let present = present.zip(name.as_deref());
-        let present = present.map(|(it, name)| (name, &*it.version, &*it.edit));
+        let present = present.map(|(name, Content { snapshot, .. })| {
+            (name, snapshot.version.as_str(), snapshot.edit.as_str())
+        });
         let deployments = self
             .context
             .stores
@@ -233,88 +251,6 @@ impl SiteApplications {
         plan_records(&records, present, &used.collect(), &named)
     }
 
-    /// Creates the record of the present version and its slices, if they are missing. Returns true
-    /// if an object was written.
-    async fn store_record(
-        &self,
-        key: &Key,
-        application: &SiteApplication,
-        content: &Content,
-        revision: i64,
-    ) -> Result<bool, Error> {
-        let snapshot = &content.snapshot;
-        let name = record_name(&key.name, &snapshot.version, &snapshot.edit);
-        let stores = &self.context.stores;
-        let mut wrote = false;
-        let record = if let Some(record) = stores.versions.get(&key.namespace, &name) {
-            wrote |= self
-                .context
-                .settle_version(&record, application, true, revision)
-                .await?;
-            record
-        } else {
-            wrote = true;
-            let labels = [(LABEL_SITE_APPLICATION.to_owned(), key.name.to_string())];
-            let record = ControllerRevision {
-                metadata: ObjectMeta {
-                    name: Some(name),
-                    namespace: Some(key.namespace.to_string()),
-                    labels: Some(labels.into()),
-                    owner_references: Some(vec![owner_reference(application, true)]),
-                    ..ObjectMeta::default()
-                },
-                data: Some(RawExtension(json!(snapshot))),
-                revision,
-            };
-            let made = self.context.requests.create(&record).await;
-            let made = made.at_step("creating the record of a version")?;
-            stores.versions.written(made.clone());
-            Arc::new(made)
-        };
-        let was_whole = !wrote;
-        let mut mended = false;
-        for slice in &content.slices {
-            mended |= self.keep_slice(key, &record, slice).await?;
-        }
-        if mended && was_whole {
-            self.context.stores.mended.emit(key);
-        }
-        Ok(wrote || mended)
-    }
-
-    /// Creates a slice that the record of its version owns, if it is missing. Returns true if an
-    /// object was written.
-    async fn keep_slice(
-        &self,
-        key: &Key,
-        record: &ControllerRevision,
-        slice: &snapshot::Slice,
-    ) -> Result<bool, Error> {
-        let owner = owner_reference(record, false);
-        let Context {
-            shared, observed, ..
-        } = &self.context;
-        let new = NewSlice {
-            namespace: &key.namespace,
-            name: &slice.name,
-            labels: json!({LABEL_SITE_APPLICATION: &*key.name}),
-            owner: json!(owner),
-            objects: &slice.objects,
-        };
-        if new.make(shared, observed, Self::NAME).await? {
-            return Ok(true);
-        }
-        let cached = observed.slices.get(&new.key());
-        let Some(cached) = cached.filter(|cached| !cached.is_owned_by(&owner.uid)) else {
-            return Ok(false);
-        };
-        let added = shared.api.add_slice_owner(&owner, None, &cached).await;
-        observed
-            .slices
-            .updated(added.at_step("adding an owner to a slice")?, Self::NAME);
-        Ok(true)
-    }
-
     /// Deletes the records that are not needed. The application becomes the owner of the others,
     /// which may stem from an earlier application of the same name. Returns true if an object was
     /// written.
@@ -322,7 +258,7 @@ impl SiteApplications {
         &self,
         key: &Key,
         application: &SiteApplication,
-        content: Option<&Content>,
+        present: Option<Present<'_>>,
         surplus: &[String],
     ) -> Result<bool, Error> {
         let mut wrote = false;
@@ -335,7 +271,7 @@ impl SiteApplications {
                 let is_known = self.context.stores.all.extent() == Extent::All;
                 is_known
                     && self
-                        .decide(key, content, &versions())
+                        .decide(key, application, present, &versions())
                         .surplus
                         .contains(&name)
             };

@@ -17,11 +17,12 @@ use baton_runtime::{
     queue::Queue,
     source::Wake,
 };
-use baton_sites::rollout::{Plan, failed, undecided};
+use baton_sites::rollout::{IsTaken, Plan, failed, undecided};
 use baton_typed::key::Key;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 
+use self::act::revision_key;
 use super::{
     Context, INCOMPLETE,
     placement::{Choices, SelectedSites},
@@ -187,7 +188,10 @@ impl SiteDeployments {
             if self.adopt(key, &deployment).await? {
                 break;
             }
-            let planned = observed.plan(key, &deployment, self.context.shared.clock.now());
+            let revisions = &self.context.observed.revisions;
+            let is_taken = |name: &str| revisions.get(&revision_key(key, name)).is_some();
+            let now = self.context.shared.clock.now();
+            let planned = observed.plan(key, &deployment, IsTaken(&is_taken), now);
             if planned.actions.is_empty() || round > ROUNDS {
                 let again = !planned.actions.is_empty();
                 let reported = self.report(key, &deployment, planned, wrote).await?;

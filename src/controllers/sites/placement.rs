@@ -10,7 +10,7 @@ use std::{
 };
 
 use baton_apis::{Cluster, SiteDeployment, SitePlacement, constants::LABEL_SITE_DEPLOYMENT, kinds};
-use baton_engine::chain_names::{begin, short_hash};
+use baton_engine::chain_names::{begin, numbered, short_hash};
 use baton_fleet::assignments::{Decision, Subject};
 use baton_probes::selector::Labels;
 use baton_sites::placement::{Expression, record};
@@ -23,7 +23,7 @@ use kube::{Api, api::ListParams};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use super::{Context, owner_reference, uid};
+use super::{Context, is_owned_by, owner_reference, uid};
 use crate::delivery::shared::{AtStep as _, Error};
 
 /// Maximum number of characters of the deployment's name in the name of its record.
@@ -34,6 +34,9 @@ const PAGE: u32 = 500;
 
 /// Labels of sites, by name.
 type AllLabels = BTreeMap<String, Arc<BTreeMap<String, String>>>;
+
+/// A record of chosen sites.
+type Choice = Arc<ControllerRevision>;
 
 /// Names of sites.
 pub(super) type Sites = Arc<BTreeSet<Arc<str>>>;
@@ -117,14 +120,15 @@ impl Context {
         key: &Key,
         deployment: &SiteDeployment,
     ) -> Result<Option<SelectedSites>, Error> {
-        let records = self.placements_of(key, deployment);
+        let (current, surplus) = self.placements_of(key, deployment);
         let generation = deployment.metadata.generation.unwrap_or(0);
         let placement = &deployment.spec.placement;
-        let current = records.first();
-        let sites = current.and_then(|record| choices.read(key, record));
-        let is_due = placement.follow || current.is_none_or(|it| it.revision != generation);
+        let sites = current.as_ref();
+        let sites = sites.and_then(|record| choices.read(key, record));
+        let is_same_spec = |it: &Arc<ControllerRevision>| it.revision == generation;
+        let is_due = placement.follow || !current.as_ref().is_some_and(is_same_spec);
         if let Some(sites) = sites.clone().filter(|_| !is_due) {
-            self.drop_placements(&records[1..]).await?;
+            self.drop_placements(&surplus).await?;
             return Ok(Some(SelectedSites {
                 sites,
                 invalid: None,
@@ -165,13 +169,12 @@ impl Context {
         let is_same = sites.as_deref() == Some(&found);
         match current.filter(|_| is_same) {
             Some(current) if current.revision == generation => {}
-            Some(current) => self.renew_placement(current, generation).await?,
+            Some(current) => self.renew_placement(&current, generation).await?,
             None => self.keep_placement(key, deployment, &found).await?,
         }
-        let records = self.placements_of(key, deployment);
-        self.drop_placements(records.get(1..).unwrap_or_default())
-            .await?;
-        let sites = records.first().and_then(|record| choices.read(key, record));
+        let (current, surplus) = self.placements_of(key, deployment);
+        self.drop_placements(&surplus).await?;
+        let sites = current.and_then(|record| choices.read(key, &record));
         Ok(Some(SelectedSites {
             sites: sites.unwrap_or_else(|| Arc::new(found)),
             invalid: None,
@@ -190,22 +193,21 @@ impl Context {
     /// The sites that another deployment chose last.
     pub(super) fn chosen_by(&self, choices: &Choices, deployment: &SiteDeployment) -> Sites {
         let key = Key::of(kinds::SITE_DEPLOYMENT.name, deployment);
-        let records = self.placements_of(&key, deployment);
-        let sites = records
-            .first()
-            .and_then(|record| choices.read(&key, record));
+        let (current, _) = self.placements_of(&key, deployment);
+        let sites = current.and_then(|record| choices.read(&key, &record));
         sites.unwrap_or_default()
     }
 
-    /// The records of a deployment's choices, the one in force first.
+    /// The record of a deployment's choice that is in force, and those that are not needed.
     fn placements_of(
         &self,
         key: &Key,
         deployment: &SiteDeployment,
-    ) -> Vec<Arc<ControllerRevision>> {
+    ) -> (Option<Choice>, Vec<Choice>) {
         let store = &self.stores.placements;
         let records = store.labelled(&key.namespace, LABEL_SITE_DEPLOYMENT, &key.name);
-        record::newest_first(records, uid(deployment))
+        let generation = deployment.metadata.generation.unwrap_or(0);
+        record::in_force(records, uid(deployment), generation)
     }
 
     /// The labels of all sites in the cache, which may be a moment old.
@@ -294,11 +296,19 @@ impl Context {
         let data: Vec<_> = sites.iter().map(|site| &**site).collect();
         let data = json!({ "sites": data });
         let hash = short_hash(&format!("{}{data}", uid(deployment)));
-        let name = format!("{}-sites-{hash}", begin(&key.name, NAME_LIMIT));
-        // The record exists if the deployment returns to an earlier choice.
-        if let Some(record) = self.stores.placements.get(&key.namespace, &name) {
-            return self.renew_placement(&record, generation).await;
-        }
+        let base = format!("{}-sites-{hash}", begin(&key.name, NAME_LIMIT));
+        let mut names = (0..).map(|taken| numbered(&base, taken));
+        let name = loop {
+            let name = names.next().unwrap_or_default();
+            let Some(record) = self.stores.placements.get(&key.namespace, &name) else {
+                break name;
+            };
+            // The deployment returns to an earlier choice, unless another client has made the record.
+            let is_same = record.data.as_ref().is_some_and(|own| own.0 == data);
+            if is_same && is_owned_by(&*record, uid(deployment)) {
+                return self.renew_placement(&record, generation).await;
+            }
+        };
         let labels = [(LABEL_SITE_DEPLOYMENT.to_owned(), key.name.to_string())];
         let record = ControllerRevision {
             metadata: ObjectMeta {

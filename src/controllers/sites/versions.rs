@@ -1,14 +1,16 @@
 //! The stored versions of an application.
 
-use std::sync::Arc;
+use std::{cmp::Reverse, sync::Arc};
 
-use baton_apis::{ObjectSetProbe, SiteEntry, constants::LABEL_SITE_APPLICATION};
-use baton_engine::redact::without_values;
+use baton_apis::{
+    ObjectSetProbe, SiteApplication, SiteEntry, constants::LABEL_SITE_APPLICATION, kinds,
+};
+use baton_engine::{chain_names::lowest_far, redact::without_values};
 use baton_kubernetes::answer::is_immutable;
 use baton_records::{key::Key as RecordKey, revision::RevisionKind, slice::SliceKind};
 use baton_sites::{
     rollout::VersionName,
-    snapshot::{Snapshot, record_name},
+    snapshot::{Snapshot, is_record_name},
 };
 use baton_typed::requests::Namespaced;
 use k8s_openapi::{
@@ -37,27 +39,43 @@ pub(super) struct Version {
 
 impl Stores {
     /// The versions of an application, the newest first. A record that cannot be read is logged and
-    /// left out.
+    /// left out, and so is one that [another client](Version::is_of) has made, or whose
+    /// [number](lowest_far) no controller has given.
     pub(super) fn versions_of(&self, namespace: &str, application: &str) -> Vec<Version> {
         let records = self
             .versions
             .labelled(namespace, LABEL_SITE_APPLICATION, application);
+        let owner = self.applications.get(namespace, application);
+        let owner = owner.as_ref().map(|owner| uid(&**owner));
         let application = application.into();
         let read = |record| read(record, &application);
         let mut versions: Vec<_> = records.into_iter().filter_map(read).collect();
-        versions.sort_by_key(|version| std::cmp::Reverse(version.record.revision));
+        versions.retain(|version| version.is_of(owner));
+        let far = lowest_far(versions.iter().map(|version| version.record.revision));
+        versions.retain(|version| far.is_none_or(|far| version.record.revision < far));
+        versions.sort_by_key(|version| {
+            let created = version.record.metadata.creation_timestamp.clone();
+            Reverse((version.record.revision, created))
+        });
         versions
     }
 
     /// The probes of the version of a revision; `None` if its record does not exist, or is not
     /// known.
     pub(super) fn probes(&self, namespace: &str, entry: &SiteEntry) -> Option<Vec<ObjectSetProbe>> {
-        let name = record_name(&entry.application, &entry.version, &entry.edit);
-        let record = self.versions.get(namespace, &name)?;
-        let snapshot = Snapshot::deserialize(&record.data.as_ref()?.0).ok()?;
-        let is_same = (&snapshot.version, &snapshot.edit) == (&entry.version, &entry.edit);
-        is_same.then_some(snapshot.availability_probes)
+        let versions = self.versions_of(namespace, &entry.application).into_iter();
+        let mut snapshots = versions.map(|version| version.snapshot);
+        let snapshot =
+            snapshots.find(|it| (&it.version, &it.edit) == (&entry.version, &entry.edit))?;
+        Some(snapshot.availability_probes)
     }
+}
+
+/// True if the status of an application lists the record of a version.
+pub(super) fn is_listed(application: &SiteApplication, version: &Version) -> bool {
+    let name = version.record.metadata.name.as_deref();
+    let mut listed = application.status.iter().flat_map(|it| &it.versions);
+    listed.any(|listed| Some(&*listed.record) == name)
 }
 
 fn read(record: Arc<ControllerRevision>, application: &Arc<str>) -> Option<Version> {
@@ -89,6 +107,22 @@ fn owned_by(mut record: ControllerRevision, owners: Vec<OwnerReference>) -> Cont
 }
 
 impl Version {
+    /// True if the application with this UID controls the record, or if the record was left by an
+    /// earlier application of the same name. `owner` is `None` if the application does not exist.
+    ///
+    /// A label shows nothing, as every client may set it.
+    fn is_of(&self, owner: Option<&str>) -> bool {
+        let mut owners = self.record.owner_references().iter();
+        let may_be_left = |controller: &OwnerReference| {
+            controller.kind == kinds::SITE_APPLICATION.name && *controller.name == *self.application
+        };
+        match owners.find(|owner| owner.controller == Some(true)) {
+            Some(controller) if Some(&*controller.uid) == owner => true,
+            Some(controller) if !may_be_left(controller) => false,
+            _ => is_record_name(&self.record.name_any(), &self.application, &self.snapshot),
+        }
+    }
+
     /// The name of the version.
     pub(super) fn name(&self) -> VersionName<'_> {
         VersionName {
@@ -97,7 +131,7 @@ impl Version {
         }
     }
 
-    /// True if all of its slices exist, so that it can be rolled out.
+    /// True if all of its slices exist and are its own, so that it can be rolled out.
     pub(super) fn is_whole(&self, observed: &Observed) -> bool {
         let namespace = self
             .record
@@ -111,7 +145,8 @@ impl Version {
                 namespace: namespace.into(),
                 name: name.into(),
             };
-            observed.slices.get(&key).is_some_and(|it| !it.deleting)
+            let slice = observed.slices.get(&key);
+            slice.is_some_and(|it| !it.deleting && it.is_owned_by(uid(&*self.record)))
         })
     }
 }

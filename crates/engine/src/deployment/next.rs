@@ -6,7 +6,7 @@ use baton_apis::conditions::Reason;
 use jiff::Timestamp;
 
 use super::{DeploymentRevision, NewRevision, Snapshot};
-use crate::{brake, chain_names::next_number, conditions::Requeue};
+use crate::{brake, chain_names::next_in_chain, conditions::Requeue};
 
 /// The reason why no revision is created although the template requires one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl Snapshot<'_> {
     /// If there is no number or no name for the revision, or if it was created repeatedly.
     pub(super) fn next(&self) -> Result<NewRevision, Obstacle> {
         let numbers = self.members.iter().map(|it| (&it.name, it.number));
-        let number = next_number(numbers).map_err(|highest| {
+        let number = next_in_chain(numbers).map_err(|highest| {
             let kind = self.deployment.revision_kind;
             Obstacle::NoNumber(format!("{kind} {highest}. Delete it."))
         })?;

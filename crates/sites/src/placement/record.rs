@@ -11,13 +11,16 @@ struct Data {
     sites: Vec<String>,
 }
 
-/// The records of the deployment with this UID, the one in force first. Of two records of the same
-/// generation, the one that was written last is in force. A record that is being deleted does not
-/// count.
-pub fn newest_first<R: Deref<Target = ControllerRevision>>(
+/// The record of the deployment with this UID and generation that is in force, and the others, which
+/// are not needed. Of two records of the same generation, the one that was written last is in force.
+/// Records that are being deleted do not count.
+///
+/// A record of a later generation is one that the controller has not written.
+pub fn in_force<R: Deref<Target = ControllerRevision>>(
     records: impl IntoIterator<Item = R>,
     uid: &str,
-) -> Vec<R> {
+    generation: i64,
+) -> (Option<R>, Vec<R>) {
     let is_own = |record: &R| {
         let mut owners = record.metadata.owner_references.iter().flatten();
         record.metadata.deletion_timestamp.is_none() && owners.any(|owner| owner.uid == uid)
@@ -27,8 +30,14 @@ pub fn newest_first<R: Deref<Target = ControllerRevision>>(
         let version = record.metadata.resource_version.as_deref();
         version.and_then(|version| version.parse::<u64>().ok())
     };
+    let mut others = records
+        .extract_if(.., |record| record.revision > generation)
+        .collect::<Vec<_>>();
     records.sort_by_key(|record| Reverse((record.revision, version(record))));
-    records
+    let mut records = records.into_iter();
+    let in_force = records.next();
+    others.extend(records);
+    (in_force, others)
 }
 
 /// The sites of a record; `None` if the record is invalid.

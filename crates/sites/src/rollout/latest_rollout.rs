@@ -1,7 +1,7 @@
 //! The current rollout, and the reasons that it may not continue.
 
 use baton_apis::conditions::ABORTED;
-use baton_engine::{chain_names::next_number, condition_list::find_true};
+use baton_engine::{chain_names::next_in_chain, condition_list::find_true};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{
@@ -120,7 +120,7 @@ impl<'a> LatestRollout<'a> {
             let name = format!("The rollout of ObjectSet {}", it.name);
             (name, Some(it.entry.rollout))
         });
-        let next = next_number(newest.into_iter().chain([own]));
+        let next = next_in_chain(newest.into_iter().chain([own]));
         let next = next.map_err(|highest| {
             RolloutObstacle::NoNumber(format!(
                 "{highest}. Delete the ObjectSet, or lower the status."

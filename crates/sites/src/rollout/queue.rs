@@ -12,8 +12,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use baton_apis::SiteEntry;
-use baton_engine::chain_names::{NoNextNumber, next_number};
+use baton_apis::{SiteEntry, limits};
+use baton_engine::chain_names::{NoNextNumber, next_in_chain};
 
 use super::{
     Action, Observed, Revision, RevisionState, SharedEntry, Version, VersionName,
@@ -101,11 +101,15 @@ impl<'a> Queue<'_, 'a> {
         Ok(())
     }
 
-    /// The next numbers above those of the chain.
+    /// The next numbers above those of the chain, whose names are free.
     fn numbers(&self, many: usize) -> Result<Vec<i64>, NoNextNumber> {
         let chain = &self.placed.site.chain;
-        let first = next_number(chain.iter().map(|it| (&*it.name, Some(it.number))))?;
-        let numbers: Vec<_> = (first..=i64::MAX).take(many).collect();
+        let first = next_in_chain(chain.iter().map(|it| (&*it.name, Some(it.number))))?;
+        let is_free = |number: &i64| !(self.observed.is_taken.0)(&self.name(*number));
+        let numbers: Vec<_> = (first..=limits::NUMBER)
+            .filter(is_free)
+            .take(many)
+            .collect();
         match chain.iter().max_by_key(|revision| revision.number) {
             Some(highest) if numbers.len() < many => Err(NoNextNumber {
                 name: highest.name.to_string(),
@@ -113,6 +117,11 @@ impl<'a> Queue<'_, 'a> {
             }),
             _ => Ok(numbers),
         }
+    }
+
+    /// The name of the revision with this number.
+    fn name(&self, number: i64) -> String {
+        (self.observed.revision_name)(self.observed.name, self.placed.name, number)
     }
 
     /// The wanted revisions behind the one that runs, each once.
@@ -202,8 +211,7 @@ impl<'a> Queue<'_, 'a> {
         let mut names = Vec::new();
         for (&number, (wanted, version)) in numbers.iter().zip(versions) {
             let site = Arc::clone(self.placed.name);
-            let name = (self.observed.revision_name)(self.observed.name, &site, number);
-            let name: Arc<str> = name.into();
+            let name: Arc<str> = self.name(number).into();
             let brought = given
                 .entry(*wanted)
                 .or_insert_with(|| self.shared_entry(*wanted, version));

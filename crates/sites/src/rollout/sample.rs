@@ -9,8 +9,8 @@ use baton_apis::{SiteDeploymentSpec, SiteDeploymentStatus, SiteStop};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    Action, Observed, Placement, Plan, Revision, RevisionStart, RevisionState, Site, Target,
-    Version, Versions, plan,
+    Action, IsTaken, Observed, Placement, Plan, Revision, RevisionStart, RevisionState, Site,
+    Target, Version, Versions, plan,
 };
 
 /// A deployment, with the whole input of its plans.
@@ -94,6 +94,7 @@ impl Sample {
             placement: self.placement.clone(),
             sites: &self.sites,
             revision_name: |deployment, site, number| format!("{deployment}-{site}-{number}"),
+            is_taken: IsTaken(&|_| false),
             now: self.now,
         }
     }

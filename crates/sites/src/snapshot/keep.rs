@@ -10,7 +10,7 @@ use baton_apis::{
     conditions::{KEPT, READY, RECONCILING, Reason, STALLED},
 };
 use baton_engine::{
-    chain_names::{NoNextNumber, next_number},
+    chain_names::{NoNextNumber, next_in_chain},
     condition_list::Conditions,
 };
 use jiff::Timestamp;
@@ -36,6 +36,8 @@ pub struct Record {
     pub version: String,
     /// Identifier of the edit.
     pub edit: String,
+    /// True if the status lists the record for its version.
+    pub is_listed: bool,
 }
 
 /// The decision about the records of an application.
@@ -74,6 +76,7 @@ pub fn plan_records(
                     revision,
                     version: version.to_owned(),
                     edit: edit.to_owned(),
+                    is_listed: true,
                 });
                 kept.revision = Some(revision);
             }
@@ -86,12 +89,26 @@ pub fn plan_records(
         }
     }
     records.sort_by_key(|record| Reverse(record.revision));
-    let mut newest: BTreeMap<&str, usize> = BTreeMap::new();
+    // Another client cannot list its record, so that of the controller stays.
+    let rank = |record: &Record| {
+        let is_present = present.is_some_and(|(name, ..)| record.name == name);
+        (is_present, record.is_listed, record.revision)
+    };
+    let mut newest: BTreeMap<&str, &Record> = BTreeMap::new();
     for record in &records {
-        let order = newest.len();
-        let is_newest = !newest.contains_key(&*record.version);
-        let order = *newest.entry(&record.version).or_insert(order);
-        let is_recent = order < VERSIONS || named.contains(&*record.version);
+        let so_far = newest.entry(&record.version).or_insert(record);
+        if rank(record) > rank(so_far) {
+            *so_far = record;
+        }
+    }
+    let mut order: Vec<&str> = Vec::new();
+    for record in &records {
+        let is_newest = newest.get(&*record.version) == Some(&record);
+        if !order.contains(&&*record.version) {
+            order.push(&record.version);
+        }
+        let place = order.iter().position(|it| **it == *record.version);
+        let is_recent = place < Some(VERSIONS) || named.contains(&*record.version);
         let is_used = used.contains(&(&*record.version, &*record.edit));
         if !(is_used || (is_newest && is_recent)) {
             kept.surplus.push(record.name.clone());
@@ -108,10 +125,12 @@ pub fn plan_records(
 
 /// The revision of a record that makes it the newest.
 fn place_of(name: &str, records: &[Record]) -> Result<i64, NoNextNumber> {
-    let newest = records.iter().max_by_key(|record| record.revision);
-    match newest.filter(|newest| newest.name == name) {
-        Some(own) => Ok(own.revision),
-        None => next_number(records.iter().map(|it| (&it.name, Some(it.revision)))),
+    let (own, others): (Vec<_>, Vec<_>) = records.iter().partition(|record| record.name == name);
+    let own = own.first().map(|own| own.revision);
+    let is_newest = |own: &i64| others.iter().all(|other| other.revision < *own);
+    match own.filter(is_newest) {
+        Some(own) => Ok(own),
+        None => next_in_chain(records.iter().map(|it| (&it.name, Some(it.revision)))),
     }
 }
 
@@ -207,6 +226,7 @@ mod tests {
                 revision,
                 version: version.to_owned(),
                 edit: edit.to_owned(),
+                is_listed: false,
             }
         });
         records.collect()

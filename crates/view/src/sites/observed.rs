@@ -76,8 +76,9 @@ fn placed<'v>(
     let records: Vec<_> = placements
         .flat_map(ControllerRevision::deserialize)
         .collect();
-    let in_force = *record::newest_first(&records, uid).first()?;
-    Some(record::sites(in_force)?.into_iter().collect())
+    let generation = deployment.metadata.generation.unwrap_or(0);
+    let (in_force, _) = record::in_force(&records, uid, generation);
+    Some(record::sites(in_force?)?.into_iter().collect())
 }
 
 /// The status of a deployment; the default value if nothing was reported.

@@ -18,7 +18,7 @@ use baton_releases::{
 use baton_typed::key::Key;
 use kube::ResourceExt as _;
 
-use super::Installations;
+use super::{Installations, revision_key};
 
 impl Installations {
     /// The place of the revision to be created for a Release, or the reason that none can be
@@ -47,10 +47,11 @@ impl Installations {
             let numbers = chain.iter().map(|it| (&*it.key.name, it.number));
             let earlier = self.installed_without_revision(key, target, cluster, chain);
             let earlier: Vec<_> = earlier.iter().map(String::as_str).collect();
-            return chain::place_at_end(numbers, &earlier, cluster).map_err(|highest| {
+            let place = chain::place_at_end(numbers, &earlier, cluster).map_err(|highest| {
                 let message = format!("ObjectSet {highest}. Delete it.");
                 Err(Failure::new(Cause::Refused, message))
             });
+            return place.map(|place| self.with_free_name(key, cluster, place));
         };
         let next_name = &next.key.name;
         let listed = std::iter::once(next).chain(newer);
@@ -75,6 +76,20 @@ impl Installations {
             number,
             reserved: Vec::new(),
         })
+    }
+
+    /// The first place at or after the end of a chain whose name is free: another client may have
+    /// created an ObjectSet of the name.
+    fn with_free_name(&self, key: &Key, cluster: &str, mut place: Place) -> Place {
+        let revisions = &self.context.observed.revisions;
+        let is_taken = |number| {
+            let name = chain::revision_name(&key.name, cluster, number);
+            revisions.get(&revision_key(key, &name)).is_some()
+        };
+        while is_taken(place.number) {
+            place.number += 1;
+        }
+        place
     }
 
     /// The Releases before this one, and after the newest one with a revision, that are installed in

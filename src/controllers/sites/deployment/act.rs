@@ -106,7 +106,8 @@ impl SiteDeployments {
                 record, snapshot, ..
             } = version;
             let id = (version.name(), snapshot.edit.as_str());
-            if wanted.contains(&id) {
+            // The newest record of a version comes first.
+            if wanted.contains(&id) && !found.contains_key(&id) {
                 self.context
                     .settle_version(record, deployment, false, record.revision)
                     .await?;
@@ -247,7 +248,7 @@ fn first_actions<A, S: PartialEq>(
     taken
 }
 
-fn revision_key(key: &Key, name: &str) -> RevisionKey {
+pub(super) fn revision_key(key: &Key, name: &str) -> RevisionKey {
     RecordKey {
         kind: RevisionKind::ObjectSet,
         namespace: key.namespace.clone(),

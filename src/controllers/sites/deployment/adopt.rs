@@ -6,6 +6,7 @@ use std::{
 };
 
 use baton_apis::{SiteDeployment, constants::LABEL_SITE_DEPLOYMENT};
+use baton_engine::chain_names::is_near;
 use baton_records::{api::ApiError, revision::RevisionRecord};
 use baton_sites::rollout::VersionName;
 use baton_typed::key::Key;
@@ -80,7 +81,10 @@ impl SiteDeployments {
     ) -> Result<Option<Vec<Arc<RevisionRecord>>>, Error> {
         let revisions = &self.context.observed.revisions;
         let mut found = revisions.of_site_deployment(&key.namespace, &key.name);
-        found.retain(|it| !it.deleting && it.controller.as_deref() != Some(uid(deployment)));
+        found.retain(|it| {
+            let is_own = it.controller.as_deref() == Some(uid(deployment));
+            !it.deleting && !is_own && is_near(it.number)
+        });
         let (mut orphans, owned): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|it| it.controller.is_none());
         let api = &self.context.shared.api;

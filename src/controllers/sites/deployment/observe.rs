@@ -7,13 +7,14 @@ use std::{
 };
 
 use baton_apis::{EVERY_VERSION, SiteDeployment, SiteDeploymentStatus};
+use baton_engine::chain_names::lowest_far;
 use baton_fleet::inventory::InventorySite;
 use baton_records::revision::{RevisionRecord, site::SiteOf};
 use baton_sites::{
     chain::revision_name,
     overlap::{Claim, Overlap, assign_sites},
     rollout::{
-        Observed, Placement, Plan, Revision, Site, Target, Versions, plan,
+        IsTaken, Observed, Placement, Plan, Revision, Site, Target, Versions, plan,
         strategy::canary_expression,
     },
 };
@@ -21,7 +22,11 @@ use baton_typed::key::Key;
 use jiff::Timestamp;
 
 use super::SiteDeployments;
-use crate::controllers::sites::{placement::SelectedSites, uid, versions::Version};
+use crate::controllers::sites::{
+    placement::SelectedSites,
+    uid,
+    versions::{Version, is_listed},
+};
 
 /// The state of the versions and sites of a deployment, for its plan.
 pub(super) struct ObservedState {
@@ -35,8 +40,14 @@ pub(super) struct ObservedState {
 }
 
 impl ObservedState {
-    /// Makes the plan.
-    pub(super) fn plan(&self, key: &Key, deployment: &SiteDeployment, now: Timestamp) -> Plan {
+    /// Makes the plan. `is_taken` returns true for the name of an existing revision.
+    pub(super) fn plan(
+        &self,
+        key: &Key,
+        deployment: &SiteDeployment,
+        is_taken: IsTaken<'_>,
+        now: Timestamp,
+    ) -> Plan {
         let none = SiteDeploymentStatus::default();
         plan(&Observed {
             name: &key.name,
@@ -49,6 +60,7 @@ impl ObservedState {
             placement: self.placement.clone(),
             sites: &self.sites,
             revision_name,
+            is_taken,
             now,
         })
     }
@@ -74,6 +86,11 @@ impl SiteDeployments {
         let mut newest = None;
         for of in applications {
             let mut kept = stores.versions_of(&key.namespace, of);
+            let owner = stores.applications.get(&key.namespace, of);
+            if let Some(owner) = &owner {
+                // A record may be that of another client, which cannot list it in the status.
+                kept.sort_by_key(|version| !is_listed(owner, version));
+            }
             if of == application {
                 newest = kept.first().map(|it| it.snapshot.version.clone());
             }
@@ -171,6 +188,10 @@ impl SiteDeployments {
         }
         for site in sites.values_mut() {
             site.chain.sort_by_key(|revision| revision.number);
+            // A forged revision does not stop those of the deployment.
+            let far = lowest_far(site.chain.iter().map(|revision| revision.number));
+            site.chain
+                .retain(|revision| far.is_none_or(|far| revision.number < far));
         }
         // Revisions of an earlier deployment of this name count as being deleted. A site with no
         // others is left out unless it was chosen.

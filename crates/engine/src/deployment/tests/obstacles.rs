@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use baton_apis::limits;
 
 /// The condition `Progressing` after a report, and the requeue.
 fn progressing(snapshot: &Snapshot<'_>) -> (String, Requeue) {
@@ -17,12 +18,12 @@ fn progressing(snapshot: &Snapshot<'_>) -> (String, Requeue) {
 
 #[test]
 fn no_revision_is_created_without_a_higher_number() {
-    let none = "False NumbersExhausted: ObjectSet web-1 has the number 9223372036854775807, and no higher number is \
+    let none = "False NumbersExhausted: ObjectSet web-1 has the number 9007199254740991, and no higher number is \
                 possible. Delete it.";
     for (numbers, expected) in [
-        (&[Some(i64::MAX)][..], None),
-        (&[Some(i64::MAX), Some(3)], None),
-        (&[Some(i64::MAX - 1)], Some(i64::MAX)),
+        (&[Some(limits::NUMBER)][..], None),
+        (&[Some(limits::NUMBER), Some(3)], None),
+        (&[Some(1_764_322_300_000)], Some(1_764_322_300_001)),
         (&[Some(0)], Some(1)),
         (&[Some(-5)], Some(1)),
         (&[Some(i64::MIN), Some(4)], Some(5)),
