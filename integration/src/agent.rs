@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use baton_hack::metrics::Metrics;
 use tempfile::TempDir;
 
-use crate::clock::shifted;
+use crate::clock::ShiftedClock;
 use crate::endpoint::Endpoint;
 use crate::program::{Log, Program};
 use crate::sites::Joined;
@@ -52,8 +52,8 @@ pub struct Agent {
     cluster: String,
     /// True if the agent waits for its lease.
     lease: bool,
-    /// Number of seconds by which the agent's clock is ahead.
-    clock: i64,
+    /// The agent's clock, if it is another one.
+    clock: Option<ShiftedClock>,
     log: Log,
     dir: TempDir,
 }
@@ -135,7 +135,7 @@ impl Setup<'_> {
             log: Log::of(&format!("agent-{cluster}")),
             cluster,
             lease: self.lease,
-            clock: self.clock,
+            clock: (self.clock != 0).then(|| ShiftedClock::ahead(self.clock)),
             dir: tempfile::tempdir().unwrap(),
         };
         agent.replace_hub_token(&hub_token);
@@ -163,10 +163,8 @@ impl Agent {
         ] {
             args.extend([flag.into(), path.into()]);
         }
-        let env = match self.clock {
-            0 => Vec::new(),
-            seconds => shifted(seconds),
-        };
+        let env = self.clock.as_ref();
+        let env = env.map_or_else(Vec::new, ShiftedClock::variables);
         self.program = Some(Program::start("/healthz", &self.log, &args, &env));
     }
 

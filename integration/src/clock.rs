@@ -5,16 +5,51 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::program::temporary;
 
-/// Returns the environment variables that shift the clock of a program.
-#[must_use]
-pub fn shifted(seconds: i64) -> Vec<(&'static str, OsString)> {
-    vec![
-        ("LD_PRELOAD", library().into()),
-        ("CLOCK_SHIFT", seconds.to_string().into()),
-    ]
+/// The clock of programs, which a test shifts while they run.
+#[derive(Debug)]
+pub struct ShiftedClock {
+    /// The file with the number of seconds.
+    shift: PathBuf,
+}
+
+impl ShiftedClock {
+    /// Returns a clock that is ahead by this number of seconds.
+    #[must_use]
+    pub fn ahead(seconds: i64) -> Self {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let shift = temporary(&format!("shift-{number}"));
+        let clock = Self { shift };
+        clock.set(seconds);
+        clock
+    }
+
+    /// Sets the clock ahead by this number of seconds from now on, or back.
+    pub fn set(&self, seconds: i64) {
+        // A program must not read a part of the number.
+        let new = self.shift.with_extension("new");
+        std::fs::write(&new, seconds.to_string()).unwrap();
+        std::fs::rename(&new, &self.shift).unwrap();
+    }
+
+    /// Returns the environment variables of a program with this clock.
+    #[must_use]
+    pub fn variables(&self) -> Vec<(&'static str, OsString)> {
+        vec![
+            ("LD_PRELOAD", library().into()),
+            ("CLOCK_SHIFT", self.shift.clone().into()),
+        ]
+    }
+}
+
+impl Drop for ShiftedClock {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.shift);
+    }
 }
 
 /// Returns the library that shifts the clock, compiled with `cc`, which also links Rust programs.

@@ -9,6 +9,7 @@ use baton_hack::paths::Dirs;
 use serde_json::{Value, json};
 use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
+use crate::clock::ShiftedClock;
 use crate::cluster::Cluster;
 use crate::faults::Faults;
 use crate::guard::Guard;
@@ -143,6 +144,14 @@ impl Exclusive {
             self.cluster.kubeconfig(),
             &purpose(self.index),
         ));
+    }
+
+    /// Ends the manager, and starts it again with a clock of the test.
+    pub fn restart_manager_at(&mut self, clock: &ShiftedClock) {
+        drop(self.take_manager());
+        let kubeconfig = self.cluster.kubeconfig();
+        let manager = Manager::start_at(kubeconfig, &purpose(self.index), clock);
+        self.manager = Some(manager);
     }
 
     /// Starts the manager (again) with these flags, and does not wait until it is ready.

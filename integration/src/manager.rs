@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::OnceLock;
 
+use crate::clock::ShiftedClock;
 use crate::program::{Log, Program};
 
 /// The interval of the agents' heartbeats in seconds. An agent is reported as lost after six
@@ -45,6 +46,14 @@ impl Manager {
         let flags = [&["--leader-elect=false", HEARTBEAT], flags].concat();
         let args = args(kubeconfig, &flags);
         Self(Program::start("/readyz", &log(purpose), &args, &[]))
+    }
+
+    /// As [`Manager::start`], with a clock of the test.
+    #[must_use]
+    pub fn start_at(kubeconfig: &Path, purpose: &str, clock: &ShiftedClock) -> Self {
+        let args = args(kubeconfig, &["--leader-elect=false", HEARTBEAT]);
+        let variables = clock.variables();
+        Self(Program::start("/readyz", &log(purpose), &args, &variables))
     }
 
     /// Starts a manager with additional flags and does not wait until it is ready.

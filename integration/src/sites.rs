@@ -47,7 +47,7 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use baton_hack::bed::{Afterwards, Bed, Extent};
+use baton_hack::bed::{Afterwards, Bed, Extent, Snapshot};
 use baton_hack::paths::Dirs;
 use serde_json::{Value, json};
 use tokio::sync::{OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -230,6 +230,16 @@ impl LoneSite {
         let started = self.site.bed.bed.start_api_server().await;
         started.unwrap_or_else(|error| panic!("{error}"));
         self.stopped = false;
+    }
+
+    /// Saves the state of the site. Its servers are stopped for a moment.
+    pub async fn snapshot(&self) -> Snapshot {
+        self.site.bed.bed.snapshot().await.unwrap()
+    }
+
+    /// Restores the state of the site, as a restore from a backup of etcd does.
+    pub async fn restore(&self, snapshot: &Snapshot) {
+        self.site.bed.bed.restore(snapshot).await.unwrap();
     }
 
     /// Ends the API server and starts it again.

@@ -100,6 +100,11 @@ impl Controller for ObjectDeployments {
         record.weight.min(MANIFESTS) + weights.max().unwrap_or(0)
     }
 
+    fn timed(&self) -> Vec<DeploymentKey> {
+        let records = self.observed.deployments.all().into_iter();
+        records.map(|record| record.key.clone()).collect()
+    }
+
     async fn reconcile(&self, key: &DeploymentKey, _failures: u32) -> Result<Reconciled, Error> {
         let Some(record) = self.observed.deployments.get(key) else {
             self.debounced.forget(key);

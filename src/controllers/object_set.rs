@@ -138,6 +138,15 @@ impl Controller for ObjectSets {
         record.map_or(0, |record| self.observed.weight(&record))
     }
 
+    fn timed(&self) -> Vec<RevisionKey> {
+        let records = self
+            .observed
+            .revisions
+            .filter(|it| !it.archived)
+            .into_iter();
+        records.map(|record| record.key.clone()).collect()
+    }
+
     async fn reconcile(&self, key: &RevisionKey, failures: u32) -> Result<Reconciled, Error> {
         let Some(record) = self.observed.revisions.get(key) else {
             self.forget(key);

@@ -134,6 +134,11 @@ impl Controller for ObjectSetPhases {
         record.map_or(0, |record| record.weight.min(MANIFESTS))
     }
 
+    fn timed(&self) -> Vec<PhaseKey> {
+        let records = self.observed.phases.all().into_iter();
+        records.map(|record| record.key.clone()).collect()
+    }
+
     async fn reconcile(&self, key: &PhaseKey, failures: u32) -> Result<Reconciled, Error> {
         let now = self.shared.clock.instant();
         let server = OwnerServer {

@@ -11,6 +11,7 @@ use baton_engine::{
     revision::Revision,
 };
 use baton_runtime::clock::Clock;
+use jiff::SignedDuration;
 
 /// The failing objects that an owner waits for, as far as no watch reports the cause.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,7 +37,7 @@ impl Failing {
     pub(super) fn reported(revision: &Revision, clock: &Clock) -> Option<Self> {
         let now = clock.instant();
         let lasts = clock.now().duration_since(revision.failing_since?);
-        let since = now.checked_sub(lasts.unsigned_abs());
+        let since = now.checked_sub(lasts.max(SignedDuration::ZERO).unsigned_abs());
         Some(Self::since(since.unwrap_or(now)))
     }
 

@@ -13,7 +13,7 @@ use baton_engine::{
     stop::{Pods, end, is_bare_pod, is_stopped, pods},
 };
 use baton_sites::gate::StopRequest;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tracing::warn;
 
 use super::{
@@ -56,7 +56,8 @@ pub(super) fn ended_early(outcome: &Outcome) -> bool {
 
 /// The time until pods are checked again: the longer the stop lasts, the longer the pause.
 fn pause(demand: &StopRequest, now: Timestamp) -> Duration {
-    let lasts = now.duration_since(demand.since).unsigned_abs();
+    let lasts = now.duration_since(demand.since);
+    let lasts = lasts.max(SignedDuration::ZERO).unsigned_abs();
     (lasts / 4).clamp(Duration::from_secs(1), LONGEST_PAUSE)
 }
 

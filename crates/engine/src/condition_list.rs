@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::{
     mapping::MappedCondition,
+    stored_time::not_in_future,
     texts::{self, truncate},
 };
 
@@ -52,11 +53,16 @@ pub struct Conditions {
 
 impl Conditions {
     /// Starts from the previous conditions; `generation` is the `observedGeneration` of the
-    /// conditions that are set.
+    /// conditions that are set. Transition times [in the future](not_in_future) become `now`.
     #[must_use]
     pub fn new(previous: &[Condition], generation: i64, now: Timestamp) -> Self {
+        let mut list = previous.to_vec();
+        for condition in &mut list {
+            let time = &mut condition.last_transition_time.0;
+            *time = not_in_future(*time, now);
+        }
         Self {
-            list: previous.to_vec(),
+            list,
             generation,
             now,
         }

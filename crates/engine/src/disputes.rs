@@ -20,6 +20,7 @@ use crate::{
     brake::growing,
     diff::drift::{Drift, Drifted},
     mapping::MappedCondition,
+    stored_time::not_in_future,
 };
 
 /// Number of repairs of a field after which its object is disputed.
@@ -131,6 +132,9 @@ impl Repairs {
 impl Disputes {
     /// Counts the repairs of a pass. Returns the objects that are disputed now and were not before.
     pub fn note(&mut self, repaired: &[Drifted], now: Timestamp) -> Vec<Dispute> {
+        for repairs in self.objects.values_mut() {
+            repairs.last = not_in_future(repairs.last, now);
+        }
         self.objects.retain(|_, repairs| now < repairs.end());
         let mut begun = Vec::new();
         for object in repaired {

@@ -15,9 +15,32 @@ pub fn end_of(stored: Timestamp, span: SignedDuration) -> Timestamp {
         .unwrap_or(Timestamp::MAX)
 }
 
+/// The difference between the clocks of two processes at which times are not corrected.
+const TOLERANCE: SignedDuration = SignedDuration::from_secs(5);
+
+/// A stored time, or `now` if the stored one is in the future: the clock went back, and what has begun
+/// at that time would otherwise last longer by the difference.
+///
+/// The result has to be stored. A span of time that is measured from `now` in each pass has no end.
+pub fn not_in_future(stored: Timestamp, now: Timestamp) -> Timestamp {
+    if stored.duration_since(now) > TOLERANCE {
+        now
+    } else {
+        stored
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_in_the_future_is_now() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        for (stored, expected) in [(90, 90), (100, 100), (105, 105), (106, 100), (3700, 100)] {
+            assert_eq!(not_in_future(at(stored), at(100)), at(expected), "{stored}");
+        }
+    }
 
     #[test]
     fn a_span_is_never_shorter_than_requested() {

@@ -6,7 +6,7 @@ use baton_apis::{
     ConditionStatus, ShipperCondition,
     conditions::{MAX_MESSAGE_LENGTH, Reason},
 };
-use baton_engine::texts::truncate;
+use baton_engine::{stored_time::not_in_future, texts::truncate};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -70,10 +70,11 @@ impl Conditions {
         match index {
             Ok(index) => {
                 let old = &mut self.list[index];
-                if old.status == condition.status && old.last_transition_time.is_some() {
-                    condition
-                        .last_transition_time
-                        .clone_from(&old.last_transition_time);
+                if let Some(time) = &old.last_transition_time
+                    && old.status == condition.status
+                {
+                    let time = not_in_future(time.0, self.now);
+                    condition.last_transition_time = Some(Time(time));
                 }
                 if *old != condition {
                     if content_of(old) != content_of(&condition) {

@@ -63,6 +63,12 @@ pub trait Controller: Send + Sync + 'static {
         0
     }
 
+    /// The objects whose status has times that decisions depend on. They are reconciled when the time
+    /// of day went back: the times are in the future then. None by default.
+    fn timed(&self) -> Vec<Self::Key> {
+        Vec::new()
+    }
+
     /// Brings one object closer to its desired state. `failures` is the number of its failed
     /// reconciles in a row.
     ///
@@ -120,10 +126,18 @@ impl Controllers {
         let controller = Arc::new(controller);
         // A weak reference, so that the queue does not keep its controller alive.
         let lanes = Arc::downgrade(&controller);
-        queue.share(workers, move |key: &C::Key| Lane {
-            namespace: key.namespace(),
-            cluster: lanes.upgrade().and_then(|lanes| lanes.cluster(key)),
-        });
+        let when_back = Arc::downgrade(&controller);
+        queue.share(
+            workers,
+            move |key: &C::Key| Lane {
+                namespace: key.namespace(),
+                cluster: lanes.upgrade().and_then(|lanes| lanes.cluster(key)),
+            },
+            move || {
+                let controller = when_back.upgrade();
+                controller.map_or_else(Vec::new, |controller| controller.timed())
+            },
+        );
         controller.watches(&queue);
         let (metrics, shares) = (self.metrics.controller(C::NAME), self.shares.clone());
         self.starts.push(Box::new(move |tasks, closing| {

@@ -15,6 +15,9 @@ use tokio::{
     sync::Notify,
     time::{Instant, sleep_until},
 };
+use tracing::warn;
+
+use crate::clock::{Clock, JumpDetector};
 
 /// The requeue policy: delays after failed passes.
 const BACKOFF: Backoff = Backoff {
@@ -32,6 +35,9 @@ const REFUSED: Backoff = Backoff {
 /// Duration after which a pass counts as slow. Such a pass waits for another process, so it no
 /// longer occupies a worker.
 const SLOW: Duration = Duration::from_millis(250);
+/// The longest time between two looks at the time of day while keys wait. Keys wait by the monotonic
+/// time, which does not follow jumps of the time of day, and stops while the machine is suspended.
+const LOOK: Duration = Duration::from_secs(30);
 /// Limit of the passes per worker, slow ones included.
 const MOST_SLOW: usize = 32;
 
@@ -71,11 +77,14 @@ impl Lane {
 /// - A key that is added while its pass runs is returned once more after that pass.
 /// - A key that waits for a time is returned earlier if it is added in the meantime. If it is added
 ///   with several times, the earliest one counts.
+/// - If the time of day jumps, all keys that wait for a time are returned within 30 s, since the time
+///   that they wait for may have come, or may be another one.
 #[derive(Debug)]
 pub struct Queue<K> {
     state: Mutex<State<K>>,
     changed: Notify,
     shares: OnceLock<Shares<K>>,
+    clock: Clock,
 }
 
 /// The present and past work of a queue.
@@ -97,6 +106,7 @@ pub struct Work {
 struct Shares<K> {
     workers: usize,
     lane: Box<dyn Fn(&K) -> Lane + Send + Sync>,
+    when_back: Box<dyn Fn() -> Vec<K> + Send + Sync>,
 }
 
 impl<K> fmt::Debug for Shares<K> {
@@ -120,6 +130,7 @@ struct State<K> {
     again: HashSet<K>,
     due: HashMap<K, Instant>,
     timers: BTreeSet<(Instant, K)>,
+    jumps: JumpDetector,
     failures: HashMap<K, u32>,
     refusals: HashMap<K, Refusals>,
     adds: usize,
@@ -144,6 +155,7 @@ impl<K> Default for Queue<K> {
             again: HashSet::new(),
             due: HashMap::new(),
             timers: BTreeSet::new(),
+            jumps: JumpDetector::default(),
             failures: HashMap::new(),
             refusals: HashMap::new(),
             adds: 0,
@@ -153,6 +165,7 @@ impl<K> Default for Queue<K> {
             state: Mutex::new(state),
             changed: Notify::new(),
             shares: OnceLock::new(),
+            clock: Clock::default(),
         }
     }
 }
@@ -160,12 +173,43 @@ impl<K> Default for Queue<K> {
 impl<K: Clone + Eq + Ord + Hash> Queue<K> {
     /// Sets the number of passes that may be at work at the same time, and the lane of each key.
     ///
-    /// Without this call all keys are in one lane without bounds. Must be called once. `lane` is
+    /// Without this call all keys are in one lane without bounds. Must be called once.
+    ///
+    /// `when_back` returns the keys that are added when the time of day went back. Both functions are
     /// called without any lock of the queue.
-    pub fn share(&self, workers: usize, lane: impl Fn(&K) -> Lane + Send + Sync + 'static) {
-        let lane = Box::new(lane);
-        let set = self.shares.set(Shares { workers, lane });
+    pub fn share(
+        &self,
+        workers: usize,
+        lane: impl Fn(&K) -> Lane + Send + Sync + 'static,
+        when_back: impl Fn() -> Vec<K> + Send + Sync + 'static,
+    ) {
+        let set = self.shares.set(Shares {
+            workers,
+            lane: Box::new(lane),
+            when_back: Box::new(when_back),
+        });
         debug_assert!(set.is_ok(), "shared once");
+    }
+
+    /// Adds the keys that a jump of the time of day concerns.
+    fn look_at_clock(&self) {
+        let jump = self.state.lock().jumps.jump(&self.clock);
+        let Some(jump) = jump else { return };
+        warn!(seconds = jump.as_secs(), "the time of day has jumped");
+        let mut keys: Vec<_> = {
+            let mut state = self.state.lock();
+            state.due.clear();
+            let timers = std::mem::take(&mut state.timers);
+            timers.into_iter().map(|(_, key)| key).collect()
+        };
+        if jump.is_negative()
+            && let Some(shares) = self.shares.get()
+        {
+            keys.extend((shares.when_back)());
+        }
+        for key in keys {
+            self.add(key);
+        }
     }
 
     fn lane(&self, key: &K) -> Lane {
@@ -189,6 +233,8 @@ impl<K: Clone + Eq + Ord + Hash> Queue<K> {
     /// Adds a key to be worked on after a delay, so that a burst of changes, such as those of the
     /// children of a phase, causes one pass.
     pub fn add_after(&self, key: K, delay: Duration) {
+        // A delay that was derived from a wrong time of day is corrected at the next look.
+        self.look_at_clock();
         let at = Instant::now() + delay;
         {
             let mut state = self.state.lock();
@@ -213,6 +259,7 @@ impl<K: Clone + Eq + Ord + Hash> Queue<K> {
     pub async fn next(&self) -> (K, Duration) {
         loop {
             let changed = self.changed.notified();
+            self.look_at_clock();
             let timer = {
                 let now = Instant::now();
                 for key in self.expired(now) {
@@ -223,16 +270,14 @@ impl<K: Clone + Eq + Ord + Hash> Queue<K> {
                     Ok((key, since)) => return (key, now - since),
                     Err(slow) => {
                         let timer = state.timers.first().map(|(at, _)| *at);
-                        timer.into_iter().chain(slow).min()
+                        let timers = timer.into_iter().chain(slow);
+                        timers.fold(now + LOOK, Instant::min)
                     }
                 }
             };
-            match timer {
-                Some(at) => tokio::select! {
-                    () = changed => {}
-                    () = sleep_until(at) => {}
-                },
-                None => changed.await,
+            tokio::select! {
+                () = changed => {}
+                () = sleep_until(timer) => {}
             }
         }
     }
@@ -395,16 +440,22 @@ fn has_room(busy: &HashMap<Bottleneck, usize>, lane: &Lane, workers: usize) -> b
 #[cfg(test)]
 mod tests {
     use futures::FutureExt as _;
+    use jiff::Timestamp;
+    use tokio::time::timeout;
 
     use super::*;
 
     /// A queue whose keys start with the namespace, and end with `@` and the cluster.
     fn shared(workers: usize) -> Queue<&'static str> {
         let queue = Queue::default();
-        queue.share(workers, |key: &&str| Lane {
-            namespace: key[..1].into(),
-            cluster: key.split_once('@').map(|(_, cluster)| cluster.into()),
-        });
+        queue.share(
+            workers,
+            |key: &&str| Lane {
+                namespace: key[..1].into(),
+                cluster: key.split_once('@').map(|(_, cluster)| cluster.into()),
+            },
+            || vec!["z"],
+        );
         queue
     }
 
@@ -427,6 +478,36 @@ mod tests {
             out.push(key);
         }
         out.join(" ")
+    }
+
+    /// The time of day is an hour back for some seconds, and a key gets a delay meanwhile.
+    #[tokio::test(start_paused = true)]
+    async fn a_jump_of_the_time_of_day_ends_all_delays() {
+        let (start, back) = (std::time::Instant::now(), Arc::new(Mutex::new(0)));
+        let read = Arc::clone(&back);
+        let mut queue = Queue {
+            clock: Clock::new(move || {
+                (
+                    Timestamp::from_second(10_000 - *read.lock()).unwrap(),
+                    start,
+                )
+            }),
+            ..Queue::default()
+        };
+        queue.shares = shared(2).shares;
+        queue.add_after("a", Duration::from_secs(5000));
+        let wait = Duration::from_secs(61);
+        assert!(timeout(wait, queue.next()).await.is_err());
+        *back.lock() = 3600;
+        // The keys for a time that went back are added as well.
+        queue.add_after("b", Duration::from_secs(3605));
+        assert_eq!(handed_out(&queue), "a z");
+        done(&queue, "a z");
+        *back.lock() = 0;
+        let (key, _) = timeout(LOOK, queue.next()).await.unwrap();
+        assert_eq!(key, "b");
+        queue.done(&key);
+        assert!(timeout(wait, queue.next()).await.is_err());
     }
 
     #[tokio::test(start_paused = true)]
@@ -466,10 +547,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_namespace_with_a_thousand_keys_delays_another_one_by_one() {
         let queue = Queue::default();
-        queue.share(1, |key: &(&str, u32)| Lane {
-            namespace: key.0.into(),
-            cluster: None,
-        });
+        queue.share(
+            1,
+            |key: &(&str, u32)| Lane {
+                namespace: key.0.into(),
+                cluster: None,
+            },
+            Vec::new,
+        );
         for number in 0..1000 {
             queue.add(("many", number));
         }
@@ -510,10 +595,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_number_of_slow_passes_is_bounded() {
         let queue = Queue::default();
-        queue.share(1, |key: &usize| Lane {
-            namespace: key.to_string().into(),
-            cluster: None,
-        });
+        queue.share(
+            1,
+            |key: &usize| Lane {
+                namespace: key.to_string().into(),
+                cluster: None,
+            },
+            Vec::new,
+        );
         for key in 0..1000 {
             queue.add(key);
         }

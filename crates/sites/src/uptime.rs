@@ -28,6 +28,16 @@ impl Uptime {
         }
     }
 
+    /// The times without those after `now`. The clock was set back after such a time, so it shows
+    /// nothing.
+    #[must_use]
+    pub fn until(self, now: Timestamp) -> Self {
+        Self {
+            online_since: self.online_since.filter(|since| *since <= now),
+            in_touch_since: self.in_touch_since.filter(|since| *since <= now),
+        }
+    }
+
     /// The time at which the deadline of a revision ends, given the stored time of its beginning.
     ///
     /// An outage of the site does not count: the deadline starts again when the site is back. A
@@ -48,6 +58,14 @@ impl Uptime {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_after_now_do_not_count() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let uptime = Uptime::since(at(10));
+        assert_eq!(uptime.until(at(10)), uptime);
+        assert_eq!(uptime.until(at(9)), Uptime::default());
+    }
 
     #[test]
     fn a_deadline_counts_from_the_stored_beginning_and_again_after_an_outage() {

@@ -8,7 +8,7 @@ mod triggers;
 
 use std::sync::Arc;
 
-use baton_apis::{SiteDeployment, SiteDeploymentStatus};
+use baton_apis::{SiteDeployment, SiteDeploymentStatus, kinds};
 use baton_engine::conditions::Requeue;
 use baton_kubernetes::{collection::Extent, key_locks::KeyLocks};
 use baton_runtime::{
@@ -93,6 +93,12 @@ impl Controller for SiteDeployments {
         stores.all.wake_when_lost(queue, self, |this| {
             this.context.stores.deployments.wake(|_| true)
         });
+    }
+
+    fn timed(&self) -> Vec<Key> {
+        let deployments = self.context.stores.deployments.all().into_iter();
+        let key = |it: Arc<SiteDeployment>| Key::of(kinds::SITE_DEPLOYMENT.name, &*it);
+        deployments.map(key).collect()
     }
 
     async fn reconcile(&self, key: &Key, failures: u32) -> Result<Reconciled, Error> {

@@ -9,7 +9,12 @@ use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{DeploymentRevision, NewRevision, Snapshot};
-use crate::{condition_list::Conditions, conditions::Requeue, readiness, stored_time::end_of};
+use crate::{
+    condition_list::Conditions,
+    conditions::Requeue,
+    readiness,
+    stored_time::{end_of, not_in_future},
+};
 
 /// The result of the attempt to create the next revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -202,17 +207,17 @@ fn progress(
     if let (Some(seconds), Some(current)) = (deadline, current) {
         let limit = SignedDuration::from_secs(i64::from(seconds));
         // If the deadline was raised beyond the revision's age, the revision is within it again.
-        let is_older = current
-            .created
-            .is_none_or(|created| end_of(created, limit) <= snapshot.now);
-        if is_older && is_reported_late(conditions, current) {
+        // The clock of the server may be ahead. The time since which the rollout is reported counts then.
+        let created = current.created;
+        let created = created.filter(|it| not_in_future(*it, snapshot.now) == *it);
+        let is_older = created.is_none_or(|created| end_of(created, limit) <= snapshot.now);
+        if is_older && is_reported_late(conditions, snapshot, current) {
             return late(conditions, snapshot, current, seconds);
         }
         conditions.set(PROGRESSING, status, reason, &text);
         // The rollout began when the revision was created, or when a paused rollout was resumed.
         let reported = conditions.get(PROGRESSING);
-        let began = current
-            .created
+        let began = created
             .max(reported.map(|reported| reported.last_transition_time.0))
             .unwrap_or(snapshot.now);
         let left = end_of(began, limit).duration_since(snapshot.now);
@@ -226,11 +231,21 @@ fn progress(
 }
 
 /// True if the status already reports this revision as late.
-fn is_reported_late(conditions: &Conditions, current: &DeploymentRevision) -> bool {
+fn is_reported_late(
+    conditions: &Conditions,
+    snapshot: &Snapshot<'_>,
+    current: &DeploymentRevision,
+) -> bool {
     conditions.get(PROGRESSING).is_some_and(|reported| {
         reported.reason == Reason::ProgressDeadlineExceeded
-            && current.created <= Some(reported.last_transition_time.0)
+            && reported.message.starts_with(&too_late(snapshot, current))
     })
+}
+
+/// The start of the report of a revision that is late.
+fn too_late(snapshot: &Snapshot<'_>, current: &DeploymentRevision) -> String {
+    let kind = snapshot.deployment.revision_kind;
+    format!("{kind} {} was not available within ", current.name)
 }
 
 /// Reports that a revision is late. The rollout continues.
@@ -245,10 +260,8 @@ fn late(
         .map_or(String::new(), |available| {
             format!(": {}", available.message)
         });
-    let text = format!(
-        "{} {} was not available within {seconds} seconds{why}",
-        snapshot.deployment.revision_kind, current.name
-    );
+    let text = too_late(snapshot, current);
+    let text = format!("{text}{seconds} seconds{why}");
     let reason = Reason::ProgressDeadlineExceeded;
     conditions.set(PROGRESSING, "False", reason, &text);
     Requeue::OnEvent

@@ -6,7 +6,7 @@ use baton_apis::{
     ClusterStatus,
     conditions::{CONNECTED, Reason, SECOND_AGENT, STATE_STORED, UNIQUE},
 };
-use baton_engine::condition_list::find;
+use baton_engine::{condition_list::find, stored_time::not_in_future};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
@@ -42,6 +42,11 @@ pub(super) fn online_before(recorded: &ClusterStatus, now: Timestamp) -> Option<
     let contact = recorded.last_contact_time.as_ref()?;
     let condition = connected(recorded).filter(|it| it.status == "True")?;
     (now.duration_since(contact.0) < GAP).then_some(condition.last_transition_time.0)
+}
+
+/// The transition time of a condition whose status stays.
+fn kept_time(before: &Condition, now: Timestamp) -> Time {
+    Time(not_in_future(before.last_transition_time.0, now))
 }
 
 /// The observed state of the connection to a cluster.
@@ -103,8 +108,7 @@ impl AgentHealth {
                 reason: reason.to_string(),
                 message: message.to_owned(),
                 observed_generation: None,
-                last_transition_time: before
-                    .map_or(Time(now), |before| before.last_transition_time.clone()),
+                last_transition_time: before.map_or(Time(now), |before| kept_time(before, now)),
             }
         };
         let second = self.second.as_deref();
@@ -190,8 +194,7 @@ impl Health {
             reason: report.reason().to_string(),
             message: report.message.clone(),
             observed_generation: None,
-            last_transition_time: since
-                .map_or(Time(now), |before| before.last_transition_time.clone()),
+            last_transition_time: since.map_or(Time(now), |before| kept_time(before, now)),
         })
     }
 
@@ -214,9 +217,8 @@ impl Health {
             reason: reason.to_string(),
             message: message.to_owned(),
             observed_generation: None,
-            last_transition_time: same_status.map_or(Time(self.since), |before| {
-                before.last_transition_time.clone()
-            }),
+            last_transition_time: same_status
+                .map_or(Time(self.since), |before| kept_time(before, now)),
         };
         let version = self.version.clone().or(recorded.server_version.clone());
         let contact_is_old = self.contact.is_some_and(|contact| {

@@ -4,7 +4,7 @@ use baton_apis::{
     ConditionStatus, StrategyCondition, StrategyState,
     conditions::{MAX_MESSAGE_LENGTH, Reason},
 };
-use baton_engine::texts::truncate;
+use baton_engine::{stored_time::not_in_future, texts::truncate};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -98,8 +98,11 @@ impl StrategyConditions {
         match index {
             Ok(index) => {
                 let old = &mut self.list[index];
-                if old.status == condition.status && old.last_transition_time.is_some() {
-                    condition.last_transition_time = old.last_transition_time.take();
+                if let Some(time) = &old.last_transition_time
+                    && old.status == condition.status
+                {
+                    let time = not_in_future(time.0, self.now);
+                    condition.last_transition_time = Some(Time(time));
                 }
                 *old = condition;
             }

@@ -17,6 +17,7 @@ use baton_sites::{
         IsTaken, Observed, Placement, Plan, Revision, Site, Target, Versions, plan,
         strategy::canary_expression,
     },
+    uptime::Uptime,
 };
 use baton_typed::key::Key;
 use jiff::Timestamp;
@@ -150,6 +151,7 @@ impl SiteDeployments {
         let revisions = revisions.of_site_deployment(&key.namespace, &key.name);
         let overlap = self.overlap(key, deployment, chosen);
         let inventory = self.context.inventory.sites();
+        let now = self.context.shared.clock.now();
         // The plan reports an invalid expression.
         let canary = canary_expression(&deployment.spec.strategy).ok().flatten();
         let make = |name: &str, is_placed| {
@@ -161,7 +163,7 @@ impl SiteDeployments {
             Site {
                 is_placed,
                 is_online: cluster.is_some_and(|site| !site.is_lost),
-                uptime: cluster.map(|site| site.uptime).unwrap_or_default(),
+                uptime: cluster.map_or_else(Uptime::default, |site| site.uptime.until(now)),
                 is_canary: cluster.is_some_and(is_canary),
                 chain: Vec::new(),
             }
