@@ -119,4 +119,5 @@ mod tenants;
 mod unions;
 mod unlisted;
 mod unobserved;
+mod wiped_statuses;
 mod words;
