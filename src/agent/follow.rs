@@ -1,6 +1,6 @@
 //! Follows the objects of the hub in the namespace of an agent.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use serde_json::value::RawValue;
 use tokio::{sync::mpsc, time::sleep};
@@ -53,12 +53,27 @@ pub(crate) async fn follow(
     tokio::join!(taken, watch(hub, &namespace, &mirrors, sender));
 }
 
-/// Watches a namespace of the hub forever.
+/// Watches a namespace of the hub forever. Begins with a list again when [`Mirrors`] requests it.
 async fn watch(
     hub: kube::Client,
     namespace: &str,
     mirrors: &Mirrors,
     changes: mpsc::UnboundedSender<Change>,
+) {
+    loop {
+        tokio::select! {
+            () = watch_on(hub.clone(), namespace, mirrors, &changes) => {}
+            () = mirrors.list_requested() => {}
+        }
+    }
+}
+
+/// Watches a namespace of the hub, beginning with a list. Never ends.
+async fn watch_on(
+    hub: kube::Client,
+    namespace: &str,
+    mirrors: &Mirrors,
+    changes: &mpsc::UnboundedSender<Change>,
 ) {
     let spec = WatchSpec {
         page_size: PAGE,
@@ -69,11 +84,14 @@ async fn watch(
     let send = |change| drop(changes.send(change));
     let identity = |name| PhaseKey::new(KIND, name);
     let mut fold = Fold::new(Unserved::Unknown);
-    let mut list = Vec::new();
+    let (mut list, mut before) = (Vec::new(), HashMap::new());
     let mut failure = String::new();
     run(hub, spec, |event| {
         match fold.process(&event) {
-            Step::Begin => list.clear(),
+            Step::Begin => {
+                list.clear();
+                before = mirrors.versions();
+            }
             Step::Upsert {
                 object, is_listed, ..
             } => match read(object) {
@@ -86,6 +104,7 @@ async fn watch(
                 objects: std::mem::take(&mut list),
                 listed: listed.into_iter().map(identity).collect(),
                 version,
+                before: std::mem::take(&mut before),
             }),
             Step::Reached(_) | Step::Nothing => {}
         }

@@ -79,9 +79,20 @@ pub(crate) async fn run(
                 } else {
                     debug!(%error, "cannot write the heartbeat to the hub, trying again");
                 }
+                if error.is_change() {
+                    read_again(&hub, &mirrors, &object).await;
+                }
                 sleep(Backoff::up_to(period(&object)).delay(failures)).await;
             }
         }
+    }
+}
+
+/// Reads the heartbeat object after a write of it was refused as outdated.
+async fn read_again(hub: &Api, mirrors: &Mirrors, object: &PhaseRecord) {
+    match hub.get(&object.key).await {
+        Ok(live) => mirrors.read_again(live),
+        Err(error) => debug!(%error, "cannot read the heartbeat object"),
     }
 }
 

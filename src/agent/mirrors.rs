@@ -9,11 +9,12 @@
 mod acceptance;
 mod hub;
 mod reported;
+mod rewound;
 mod saved;
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     mem,
     sync::Arc,
 };
@@ -32,6 +33,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tracing::{error, warn};
 
+use self::rewound::has_gone_back;
 pub(crate) use self::{acceptance::Acceptance, saved::SavedMirror};
 use crate::delivery::{observed::Observed, site_chain};
 
@@ -47,6 +49,8 @@ pub(crate) enum Change {
         /// The keys of all listed objects, readable or not.
         listed: HashSet<PhaseKey>,
         version: u64,
+        /// The result of [`Mirrors::versions`] when the list began.
+        before: HashMap<PhaseKey, u64>,
     },
     There(PhaseRecord),
     Gone(PhaseKey),
@@ -78,6 +82,8 @@ pub(crate) struct Mirrors {
     acceptance: Acceptance,
     /// UID of the hub, as the heartbeat object names it; empty until then.
     hub: Mutex<String>,
+    /// Notified when everything is to be listed again.
+    list_requests: Notify,
 }
 
 impl Mirrors {
@@ -96,6 +102,7 @@ impl Mirrors {
             is_connected: watch::Sender::new(false),
             acceptance: Acceptance::new(cluster, identity),
             hub: Mutex::default(),
+            list_requests: Notify::new(),
         }
     }
 
@@ -263,13 +270,15 @@ impl Mirrors {
                     objects,
                     listed,
                     version,
+                    before,
                 } => {
+                    let has_gone_back = has_gone_back(&before, &objects, version);
                     // The lock covers the heartbeat as well, so that no reader sees the state between the two.
                     let mut is_listed = self.is_listed.lock();
-                    self.replace(objects, &listed, version, &mut wakes);
+                    self.replace(objects, &listed, has_gone_back, &mut wakes);
                     *is_listed = true;
                 }
-                Change::There(object) => wakes.extend(self.found(object)),
+                Change::There(object) => wakes.extend(self.found(object, false)),
                 Change::Gone(key) => {
                     wakes.extend(self.remove_mirror(&key));
                     self.prune();
@@ -290,29 +299,40 @@ impl Mirrors {
     }
 
     /// Stores one object, and returns the phases to wake. An object that cannot be read is logged and ignored.
-    fn found(&self, object: PhaseRecord) -> Vec<QueuedPhase> {
+    ///
+    /// An object is ignored unless it is newer than the cached one, or `has_gone_back`.
+    fn found(&self, object: PhaseRecord, has_gone_back: bool) -> Vec<QueuedPhase> {
         let key = object.key.clone();
-        self.take_one(object).unwrap_or_else(|error| {
-            error!(object = %key, %error, "a mirror cannot be used and is ignored");
-            Vec::new()
-        })
+        self.take_one(object, has_gone_back)
+            .unwrap_or_else(|error| {
+                error!(object = %key, %error, "a mirror cannot be used and is ignored");
+                Vec::new()
+            })
     }
 
-    fn take_one(&self, object: PhaseRecord) -> Result<Vec<QueuedPhase>, ReadError> {
+    fn take_heartbeat(&self, object: Arc<PhaseRecord>, has_gone_back: bool) {
+        self.heartbeat.send_if_modified(|latest| {
+            let is_newer = latest.as_ref().is_none_or(|latest| {
+                latest.uid != object.uid || latest.resource_version < object.resource_version
+            });
+            let is_taken = has_gone_back || is_newer;
+            if is_taken {
+                *latest = Some(object);
+            }
+            is_taken
+        });
+    }
+
+    fn take_one(
+        &self,
+        object: PhaseRecord,
+        has_gone_back: bool,
+    ) -> Result<Vec<QueuedPhase>, ReadError> {
         if object.class() != CLASS_AGENT {
             return Ok(Vec::new());
         }
         if *object.key.name == *HEARTBEAT {
-            let object = Arc::new(object);
-            self.heartbeat.send_if_modified(|latest| {
-                let is_newer = latest.as_ref().is_none_or(|latest| {
-                    latest.uid != object.uid || latest.resource_version < object.resource_version
-                });
-                if is_newer {
-                    *latest = Some(object);
-                }
-                is_newer
-            });
+            self.take_heartbeat(object.into(), has_gone_back);
             return Ok(Vec::new());
         }
         let origin = Origin::read(&object)?;
@@ -320,7 +340,17 @@ impl Mirrors {
         let mut phase = origin.phase(&object);
         let (number, key) = (object.revision_number(), phase.key.clone());
         let before = self.items.get(&object.key);
-        let matters = before.is_none_or(|before| before.differs(&object));
+        let matters = has_gone_back || before.is_none_or(|before| before.differs(&object));
+        let phases = &self.observed.phases;
+        let cached = phases.get(&key);
+        if has_gone_back {
+            // These stores keep what is newer.
+            self.items.remove(&object.key);
+            phases.remove(&key);
+            for revision in &revisions {
+                self.observed.revisions.remove(&revision.key);
+            }
+        }
         if !self.items.observe(object) {
             return Ok(Vec::new());
         }
@@ -328,8 +358,6 @@ impl Mirrors {
         for revision in revisions {
             self.observed.revisions.observe(revision);
         }
-        let phases = &self.observed.phases;
-        let cached = phases.get(&key);
         if let Some(cached) = &cached
             && cached.uid == phase.uid
         {
@@ -393,17 +421,15 @@ impl Mirrors {
         }
     }
 
-    /// Replaces the mirrors by those of a list, at a version of the hub's state. A mirror that is listed but
-    /// unreadable stays.
+    /// Replaces the mirrors by those of a list. A mirror that is listed but unreadable stays, unless the hub has
+    /// gone back. The statuses that the agent has recorded stay: they are about its own cluster.
     fn replace(
         &self,
         objects: Vec<PhaseRecord>,
         listed: &HashSet<PhaseKey>,
-        version: u64,
+        has_gone_back: bool,
         wakes: &mut BTreeSet<QueuedPhase>,
     ) {
-        let cached = self.all();
-        let has_gone_back = cached.iter().any(|it| it.resource_version > version);
         if has_gone_back {
             warn!(
                 "the state of the hub is older than the cached state, as after a restore; the cache is replaced"
@@ -413,14 +439,16 @@ impl Mirrors {
         if !listed.contains(&heartbeat) {
             self.remove_mirror(&heartbeat);
         }
-        for mirror in cached {
-            if has_gone_back || !listed.contains(&mirror.key) {
+        let readable: HashSet<_> = objects.iter().map(|object| object.key.clone()).collect();
+        let kept = if has_gone_back { &readable } else { listed };
+        for mirror in self.all() {
+            if !kept.contains(&mirror.key) {
                 wakes.extend(self.remove_mirror(&mirror.key));
             }
         }
         self.prune();
         for object in objects {
-            wakes.extend(self.found(object));
+            wakes.extend(self.found(object, has_gone_back));
         }
     }
 
@@ -476,6 +504,7 @@ pub(super) mod tests {
         revision::{RevisionKind::ObjectSet, RevisionRecord},
     };
     use baton_sites::terms::Terms;
+    use futures::FutureExt as _;
     use serde_json::{Value, json};
 
     use super::*;
@@ -536,6 +565,7 @@ pub(super) mod tests {
             listed: objects.iter().map(|object| object.key.clone()).collect(),
             objects,
             version,
+            before: HashMap::new(),
         }
     }
 
@@ -563,8 +593,124 @@ pub(super) mod tests {
             objects: vec![mirror(1, true)],
             listed: all.iter().map(|mirror| mirror.key.clone()).collect(),
             version: 9,
+            before: mirrors.versions(),
         }]);
         assert_eq!(mirrors.all().len(), all.len());
+    }
+
+    fn at(mut object: PhaseRecord, version: u64) -> PhaseRecord {
+        object.resource_version = version;
+        object
+    }
+
+    fn listed(before: HashMap<PhaseKey, u64>, objects: Vec<PhaseRecord>, version: u64) -> Change {
+        Change::All {
+            before,
+            listed: objects.iter().map(|object| object.key.clone()).collect(),
+            objects,
+            version,
+        }
+    }
+
+    /// The hub was restored: the objects have older versions than in the cache, and the list has an older or a newer
+    /// one.
+    #[test]
+    fn the_state_of_a_hub_that_went_back_replaces_the_cache() {
+        for (mirror_version, heartbeat_version, version) in
+            [(50, 50, 60), (50, 50, 200), (50, 110, 200), (100, 50, 200)]
+        {
+            let (mirrors, woken) = begun();
+            let cached = [at(mirror(1, true), 100), heartbeat(Some("own"), 100)];
+            mirrors.process(cached.map(Change::There));
+            let phase = |mirrors: &Mirrors| {
+                let phases = mirrors.observed.phases.all();
+                phases
+                    .into_iter()
+                    .find(|it| *it.key.name == *"v1-a")
+                    .unwrap()
+            };
+            let status = phase(&mirrors).status().unwrap();
+            woken.lock().clear();
+            let objects = vec![
+                at(mirror(1, true), mirror_version),
+                heartbeat(Some("other"), heartbeat_version),
+            ];
+            mirrors.process([listed(mirrors.versions(), objects, version)]);
+            let versions: BTreeSet<_> = mirrors.versions().into_values().collect();
+            assert_eq!(
+                versions,
+                [mirror_version, heartbeat_version].into(),
+                "{version}"
+            );
+            assert!(mirrors.acceptance.is_refused());
+            let now = phase(&mirrors);
+            assert_eq!(now.resource_version, mirror_version);
+            assert_eq!(now.status().unwrap(), status, "the agent has recorded it");
+            assert!(woken.lock().contains_key("v1-a"), "{version}");
+            assert!(mirrors.unreported(&now.key).is_some());
+            // Later changes and answers are newer than the restored state only.
+            mirrors.process([Change::There(at(mirror(1, true), mirror_version + 1))]);
+            mirrors.reported(heartbeat(Some("other"), heartbeat_version + 2));
+            let versions: BTreeSet<_> = mirrors.versions().into_values().collect();
+            assert_eq!(versions, [mirror_version + 1, heartbeat_version + 2].into());
+        }
+    }
+
+    /// The answer to a write that was sent during a list is newer than the list.
+    #[test]
+    fn a_write_during_a_list_is_no_sign_that_the_hub_went_back() {
+        let (mirrors, woken) = begun();
+        mirrors.process([Change::There(heartbeat(Some("own"), 5))]);
+        let before = mirrors.versions();
+        let mut objects: Vec<_> = mirrors
+            .all()
+            .iter()
+            .map(|it| PhaseRecord::clone(it))
+            .collect();
+        objects.push(heartbeat(Some("own"), 5));
+        mirrors.reported(at(mirror(1, true), 10));
+        mirrors.reported(heartbeat(Some("own"), 11));
+        mirrors.process([listed(before, objects, 9)]);
+        assert_eq!(*woken.lock(), BTreeMap::new());
+        let versions = mirrors.versions();
+        assert!(
+            versions.values().any(|version| *version == 10),
+            "{versions:?}"
+        );
+        assert!(
+            versions.values().any(|version| *version == 11),
+            "{versions:?}"
+        );
+    }
+
+    /// The heartbeat object, read after a write was refused: the next write is based on it, or a list is requested.
+    #[test]
+    fn a_refused_heartbeat_shows_that_the_hub_went_back() {
+        let other = |version| {
+            let mut other = heartbeat(Some("own"), version);
+            other.uid = "other".into();
+            other
+        };
+        for (live, expected, lists) in [
+            (Some(heartbeat(Some("own"), 120)), 120, false),
+            (Some(heartbeat(Some("own"), 100)), 100, false),
+            (Some(heartbeat(Some("own"), 50)), 100, true),
+            (Some(other(120)), 100, true),
+            (None, 100, true),
+        ] {
+            let mirrors = Mirrors::new("edge", "own", Arc::default());
+            mirrors.process([Change::There(heartbeat(Some("own"), 100))]);
+            mirrors.read_again(live);
+            let version = mirrors
+                .heartbeat
+                .borrow()
+                .as_ref()
+                .unwrap()
+                .resource_version;
+            assert_eq!(version, expected);
+            let is_requested = mirrors.list_requested().now_or_never().is_some();
+            assert_eq!(is_requested, lists, "{expected}");
+        }
     }
 
     #[test]

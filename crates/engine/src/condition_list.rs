@@ -40,6 +40,18 @@ pub fn is_true(list: &[Condition], type_: &str) -> bool {
     find_true(list, type_).is_some()
 }
 
+/// True if a status no longer has a condition of one of the `lasting` types that it had before.
+///
+/// Baton writes conditions of these types into each status from the first time on, so that another
+/// client has removed it. `before` and `now` are true if the status has a condition of a type.
+pub fn has_lost(
+    lasting: &[&str],
+    before: impl Fn(&str) -> bool,
+    now: impl Fn(&str) -> bool,
+) -> bool {
+    lasting.iter().any(|type_| before(type_) && !now(type_))
+}
+
 /// The conditions of an object while they are being updated.
 ///
 /// # Guarantees

@@ -4,6 +4,8 @@
 //! The revisions of a fleet consist mostly of manifests that are rarely read, so manifests are
 //! stored as text, and those of archived revisions are not stored at all.
 
+mod wiped;
+
 use std::{
     collections::HashMap,
     fmt,
@@ -55,6 +57,14 @@ pub trait RecordKind: OwnKind {
     /// Updates the fields that depend on the status.
     fn status_changed(_fields: &mut Self::Fields, _status: &Self::Status) {}
 
+    /// True if the status has the report that Baton writes into each status from the first time on.
+    fn is_reported(_fields: &Self::Fields) -> bool {
+        false
+    }
+
+    /// Copies the fields that depend on the status.
+    fn copy_status(_fields: &mut Self::Fields, _from: &Self::Fields) {}
+
     /// True if the object's manifests are no longer read; then they are not stored.
     fn is_tombstone(_fields: &Self::Fields) -> bool {
         false
@@ -96,6 +106,9 @@ pub struct Record<K: RecordKind> {
     pub controller: Option<Arc<str>>,
     /// Limit in bytes of the memory that the values of its spec take, also if the spec is not stored.
     pub weight: usize,
+    /// True if another client has removed the status from the server. The record has the last status
+    /// that was observed before, which is to be written again.
+    pub is_wiped: bool,
     /// The fields of its kind.
     pub fields: K::Fields,
     spec: Option<Box<RawValue>>,
@@ -283,6 +296,7 @@ impl<K: RecordKind> Record<K> {
             finalizers,
             controller,
             weight: spec.map_or(0, |spec| of_json(spec.get())),
+            is_wiped: false,
             fields,
             spec: spec.filter(|_| is_kept).map(ToOwned::to_owned),
             status: status.filter(|_| is_kept).map(ToOwned::to_owned),
@@ -378,6 +392,7 @@ impl<K: RecordKind> Record<K> {
     /// Never for a status of ours; the signature of the serialiser requires the result.
     pub fn set_status(&mut self, status: &K::Status) -> Result<(), serde_json::Error> {
         self.status = Some(serde_json::value::to_raw_value(status)?);
+        self.is_wiped = false;
         K::status_changed(&mut self.fields, status);
         if K::is_tombstone(&self.fields) {
             (self.spec, self.status) = (None, None);

@@ -12,7 +12,7 @@ use std::{
 use baton_apis::{
     LifecycleState, ObjectSetSpec, ObjectSetStatus, PreviousRevisionReference,
     RemotePhaseReference,
-    conditions::{ARCHIVED, AVAILABLE, DISPUTED, Reason, SUCCEEDED},
+    conditions::{ARCHIVED, AVAILABLE, DISPUTED, READY, Reason, SUCCEEDED},
     constants::{
         ANNOTATION_ABANDON, ANNOTATION_CHANGE_CAUSE, ANNOTATION_HASH, ANNOTATION_LOST_HUBS,
         ANNOTATION_ON_DELETION, ANNOTATION_PACKAGE_SOURCE_IMAGE, ANNOTATION_PAUSED_BY_PARENT,
@@ -114,6 +114,9 @@ pub struct RevisionFields {
     pub inherited: Option<Box<Inherited>>,
     /// True if the condition `Archived` is true, which is final.
     pub archived: bool,
+    /// True if the status has the condition `Archived=True`, or both `Ready` and one of `Available` and
+    /// `Archived`. The same applies to each status that Baton writes later.
+    pub is_reported: bool,
     /// The condition `Available` in one word: `Available` if it is true, else its reason, or
     /// `Other` for a reason of another implementation.
     pub availability: Option<Reason>,
@@ -260,6 +263,8 @@ impl RecordKind for RevisionKind {
             conditions.any(|condition| condition.type_ == type_ && condition.status == "True")
         };
         let (archived, disputed) = (is_true(ARCHIVED), is_true(DISPUTED));
+        let has = |type_: &str| status.conditions.iter().any(|it| it.type_ == type_);
+        let is_reported = is_report(archived, has);
         let mut conditions = status.conditions.iter();
         let available = conditions.find(|condition| condition.type_ == AVAILABLE);
         let availability = available.map(|it| Reason::of_state(&it.status, &it.reason));
@@ -305,6 +310,7 @@ impl RecordKind for RevisionKind {
             remote_phases: remote_phases.map(|phase| phase.uid).collect(),
             inherited,
             archived,
+            is_reported,
             availability,
             disputed,
         })
@@ -312,6 +318,8 @@ impl RecordKind for RevisionKind {
 
     fn status_changed(fields: &mut RevisionFields, status: &ObjectSetStatus) {
         fields.archived = is_true(&status.conditions, ARCHIVED);
+        let has = |type_: &str| find(&status.conditions, type_).is_some();
+        fields.is_reported = is_report(fields.archived, has);
         if fields.archived {
             fields.inherited = None;
         }
@@ -323,6 +331,24 @@ impl RecordKind for RevisionKind {
         }
         let remote_phases = status.remote_phases.iter();
         fields.remote_phases = remote_phases.map(|phase| phase.uid.clone()).collect();
+    }
+
+    fn is_reported(fields: &RevisionFields) -> bool {
+        fields.is_reported
+    }
+
+    fn copy_status(fields: &mut RevisionFields, from: &RevisionFields) {
+        fields.archived = from.archived;
+        fields.is_reported = from.is_reported;
+        if fields.archived {
+            fields.inherited = None;
+        }
+        fields.availability.clone_from(&from.availability);
+        fields.disputed = from.disputed;
+        if let (Some(site), Some(from)) = (&mut fields.site, &from.site) {
+            site.copy_status(from);
+        }
+        fields.remote_phases.clone_from(&from.remote_phases);
     }
 
     /// The manifests of an archived revision are not read again, and its status contains no other
@@ -384,6 +410,11 @@ impl RecordKind for RevisionKind {
             record.controller.clone_from(&before.controller);
         }
     }
+}
+
+/// True if a status with conditions of these types is a report; see [`RevisionFields::is_reported`].
+fn is_report(is_archived: bool, has: impl Fn(&str) -> bool) -> bool {
+    is_archived || (has(READY) && (has(AVAILABLE) || has(ARCHIVED)))
 }
 
 fn is_abandoned(annotations: &HashMap<String, String>) -> bool {

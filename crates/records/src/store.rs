@@ -9,6 +9,7 @@
 //!   object, or its deletion.
 //! - The answer to any other write never adds an object again whose deletion the watch has
 //!   reported.
+//! - A status that another client removes stays in the store, marked by [`Record::is_wiped`].
 //!
 //! Every change is emitted once, with the controller that caused it ([`Change::writer`]).
 
@@ -142,7 +143,7 @@ impl<K: RecordKind> Store<K> {
             let cached = inner.version(&record.key);
             let freshness = inner.freshness(record.key.kind);
             let replaces = freshness.listed(&record.key, cached, record.resource_version);
-            inner.apply(record, replaces)
+            inner.apply_observed(record, replaces)
         };
         self.emit(change, None)
     }
@@ -154,7 +155,7 @@ impl<K: RecordKind> Store<K> {
             let cached = inner.version(&record.key);
             let freshness = inner.freshness(record.key.kind);
             let replaces = freshness.observed(cached, record.resource_version);
-            inner.apply(record, replaces)
+            inner.apply_observed(record, replaces)
         };
         self.emit(change, None)
     }
@@ -334,6 +335,14 @@ impl<K: RecordKind> Inner<K> {
         self.apply(record, replaces)
     }
 
+    /// Applies a record that the server has sent, if it replaces the stored one.
+    fn apply_observed(&mut self, mut record: Record<K>, replaces: bool) -> Option<Change<K>> {
+        if let Some(old) = self.records.get(&record.key) {
+            record.keep_wiped_status(old);
+        }
+        self.apply(record, replaces)
+    }
+
     /// Applies a record, if it replaces the stored one.
     fn apply(&mut self, mut record: Record<K>, replaces: bool) -> Option<Change<K>> {
         let old = self.records.get(&record.key).cloned();
@@ -464,6 +473,67 @@ mod tests {
         assert!(is_left());
         revisions.observe(going(8, &["x"], "b"));
         assert!(!is_left());
+    }
+
+    /// Nothing else has these facts: the revision is archived, and these were its phases.
+    #[test]
+    fn a_status_that_another_client_removes_stays_until_it_is_written_again() {
+        let read = |version: u64, uid: &str, generation: i64, status: serde_json::Value| {
+            let object = json!({
+                "metadata": {
+                    "name": "web", "namespace": "shop", "uid": uid, "resourceVersion": version.to_string(),
+                    "generation": generation,
+                },
+                "spec": {"phases": [{"name": "a", "class": "default"}]}, "status": status,
+            });
+            Record::read(KIND, &object.to_string()).unwrap()
+        };
+        let status = |type_: &str| {
+            let condition = |type_: &str| {
+                json!({
+                    "type": type_, "status": "True", "reason": "Because", "message": "",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                })
+            };
+            let phases = json!([{"name": "web-a", "uid": "p"}]);
+            let mut conditions = vec![condition(type_)];
+            conditions.extend((type_ == "Available").then(|| condition("Ready")));
+            json!({"conditions": conditions, "remotePhases": phases})
+        };
+        for type_ in ["Archived", "Available"] {
+            for (version, uid, generation, is_kept) in [
+                (9, "a", 1, true),
+                // Another object, another spec, and the past of a restored server.
+                (9, "b", 1, false),
+                (9, "a", 2, false),
+                (3, "a", 1, false),
+            ] {
+                let revisions = Revisions::default();
+                let key = record("web", "any", 0).key;
+                revisions.observe(read(5, "a", 1, status(type_)));
+                revisions.list_started(KIND);
+                revisions.observe_listed(read(version, uid, generation, json!({})));
+                let kept = revisions.get(&key).unwrap();
+                assert_eq!(kept.resource_version, version);
+                assert_eq!(kept.is_wiped, is_kept, "{version} {uid} {generation}");
+                assert_eq!(kept.archived, is_kept && type_ == "Archived");
+                assert_eq!(kept.remote_phases.len(), usize::from(is_kept));
+                assert_eq!(revisions.by_uid("p").is_some(), is_kept);
+                let written = kept.status().unwrap();
+                assert_eq!(
+                    written.conditions.is_empty(),
+                    !is_kept || type_ == "Archived"
+                );
+                // Another client changes something else, and then the status is written.
+                revisions.observe(read(version + 1, uid, generation, json!({})));
+                assert_eq!(revisions.get(&key).unwrap().is_wiped, is_kept);
+                let mut answer = read(version + 2, uid, generation, json!({}));
+                let status = serde_json::from_value(status(type_)).unwrap();
+                answer.set_status(&status).unwrap();
+                revisions.updated(answer, "test");
+                assert!(!revisions.get(&key).unwrap().is_wiped);
+            }
+        }
     }
 
     #[test]

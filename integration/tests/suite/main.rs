@@ -122,4 +122,5 @@ mod tenants;
 mod unions;
 mod unlisted;
 mod unobserved;
+mod wiped_statuses;
 mod words;

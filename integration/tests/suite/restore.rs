@@ -3,7 +3,10 @@
 use baton_integration::exclusive::Exclusive;
 use baton_integration::namespace::TIMEOUT;
 use baton_integration::prelude::*;
-use baton_integration::sites::{PUSH, Site};
+use baton_integration::proxy::{Mode, Proxy};
+use baton_integration::sites::{PULL, PUSH, Site};
+
+use crate::agent::Pulled;
 
 /// Number of changes of each object after the restore. Each change is an event.
 const TOUCHES: usize = 3;
@@ -112,4 +115,90 @@ async fn objects_of_a_lost_revision_in_a_site_are_taken_over() {
         .await;
     let after = site.live(&ns, &delivered).await;
     assert_eq!(uid(&after), uid(&before));
+}
+
+/// The hub is restored while an agent runs, and the agent is not restarted. Its heartbeat goes on, it
+/// follows the restored state, and it gets changes that are made later.
+///
+/// In the second round the agent sees the hub again only after the resource versions of the hub have
+/// exceeded those that the agent had seen before.
+#[tokio::test]
+async fn an_agent_follows_a_hub_that_was_restored() {
+    let mut bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let joined = Site::get(PULL).await.join(&ns).pull().create().await;
+    let hub = joined.hub_endpoint();
+    let line = Proxy::start(hub.address).await;
+    let agent = joined.agent().hub(&hub.at(line.address())).start().await;
+    joined.becomes("Connected", "True").await;
+    let pulled = Pulled { agent, joined, ns };
+    let ns = &pulled.ns;
+    ns.create(&configmap("other")).await;
+    let (class, succeeded) = (pulled.class(), [Is("Succeeded", "True")]);
+    let delivered = |round: u8, data: &str| configmap(&format!("cm-{round}")).data("k", data);
+    for round in [0, 1] {
+        ns.set(&format!("before-{round}"))
+            .revision(1)
+            .delegated("a", &class, [delivered(round, "v1")])
+            .reaching(&succeeded)
+            .await;
+    }
+    // A server that has no watches stops sooner.
+    line.set(Mode::Cut).await;
+    bed.take_manager().kill();
+    let snapshot = bed.snapshot().await;
+    bed.start_manager();
+    line.set(Mode::Pass).await;
+
+    for (round, writes) in [(0, 0), (1, 400)] {
+        let [before, after] = ["before", "after"].map(|name| format!("{name}-{round}"));
+        // The mirror and the heartbeat object get newer versions, which the agent has seen.
+        beats(&pulled).await;
+        ns.set_lifecycle(&before, "Paused").await;
+        ns.reaches(&before, &[Is("Paused", "True")]).await;
+        beats(&pulled).await;
+        if writes > 0 {
+            line.set(Mode::Cut).await;
+            bed.take_manager().kill();
+            bed.restore(&snapshot).await;
+        } else {
+            bed.restore(&snapshot).await;
+            // A manager with a lease ends by itself.
+            bed.take_manager().kill();
+        }
+        for write in 0..writes {
+            let patch = json!({ "data": { "write": write.to_string() } });
+            ns.merge(&configmap("other"), &patch).await;
+        }
+        line.set(Mode::Pass).await;
+        bed.start_manager();
+
+        beats(&pulled).await;
+        // The revision is not paused in the restored state.
+        pulled.is_repaired(&delivered(round, "v1")).await;
+        ns.set(&after)
+            .previous(&[&before])
+            .delegated("a", &class, [delivered(round, "v2")])
+            .reaching(&succeeded)
+            .await;
+        let taken = pulled.live(&delivered(round, "v2")).await;
+        assert_eq!(taken["data"]["k"], "v2");
+    }
+}
+
+/// Waits until the hub has a heartbeat that the agent writes from now on.
+async fn beats(pulled: &Pulled) {
+    let heartbeat = object("package-operator.run/v1alpha1", "ObjectSetPhase", "agent");
+    let heartbeat = heartbeat.within(&pulled.joined.mirrors()).manifest;
+    // The times of conditions are in whole seconds.
+    let now = jiff::Timestamp::now().as_second();
+    let is_current = async || {
+        let live = pulled.ns.cluster().get(&heartbeat).await.unwrap();
+        let time = live.pointer("/status/conditions/0/lastTransitionTime");
+        let time = time.and_then(Value::as_str).unwrap_or_default();
+        let time = time.parse::<jiff::Timestamp>();
+        time.is_ok_and(|time| time.as_second() > now)
+    };
+    pulled.ns.eventually("a new heartbeat", is_current).await;
+    pulled.joined.becomes("Connected", "True").await;
 }

@@ -206,7 +206,7 @@ impl ObjectSets {
     }
 
     /// The part of a revision that does not depend on its contents.
-    fn revision(&self, record: &RevisionRecord, status: &ObjectSetStatus) -> Revision {
+    pub(super) fn revision(&self, record: &RevisionRecord, status: &ObjectSetStatus) -> Revision {
         Revision {
             generation: record.generation,
             lifecycle: record.lifecycle,

@@ -38,7 +38,7 @@ impl ObjectSets {
         let key = &record.key;
         let mut outcome = outcome;
         // Compared with the stored status, not with `old`: the caller may have added to `old`.
-        if record.status().ok().as_ref() != Some(&status) {
+        if record.is_wiped || record.status().ok().as_ref() != Some(&status) {
             if is_interim && let Some(left) = self.debounce(record, &status) {
                 return Ok((outcome, at_the_latest(requeue, left)));
             }

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use baton_apis::{
-    ObjectSetStatus,
+    ObjectSetStatus, RemotePhaseReference,
     conditions::Reason,
     constants::{FINALIZER_CACHED, FINALIZER_METRICS},
 };
 use baton_engine::{
     conditions::{Requeue, report_archival, report_deletion, report_refusal},
+    delegated::{name_to_make, names},
     teardown::{TeardownOutcome, reported_writes},
 };
 use baton_records::revision::RevisionRecord;
 use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
+use serde::Deserialize;
 
 use super::{ObjectSets, load::Loaded};
 use crate::delivery::{
@@ -97,10 +99,31 @@ impl ObjectSets {
             self.without_finalizers(record, &[FINALIZER_CACHED, FINALIZER_METRICS])
                 .await?;
         } else {
-            self.without_finalizers(record, &[FINALIZER_CACHED]).await?;
-            self.report_series(record, &record.status()?);
+            let record = self.without_finalizers(record, &[FINALIZER_CACHED]).await?;
+            if record.is_wiped {
+                return self.report_archived_again(&record).await;
+            }
+            self.report_series(&record, &record.status()?);
         }
         Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent))
+    }
+
+    /// Writes the status of an archived revision again, after another client has removed it. Only
+    /// what the store has of such a revision is known.
+    async fn report_archived_again(
+        &self,
+        record: &Arc<RevisionRecord>,
+    ) -> Result<Reconciled, Error> {
+        let spec: PhasesOfSpec = record.part_of_spec()?;
+        let status = ObjectSetStatus {
+            remote_phases: spec.remote_phases(&record.key.name, &record.remote_phases),
+            ..record.status()?
+        };
+        let revision = self.revision(record, &status);
+        let now = self.shared.clock.now();
+        let report = report_archival(&status, &revision, TeardownOutcome::Done, now);
+        self.report(record, &status, report, ReconcileOutcome::Changed)
+            .await
     }
 
     /// Deletes strays that an archived revision controls. Returns `reconciled` if none is left.
@@ -165,6 +188,33 @@ impl ObjectSets {
     fn release(&self, record: &RevisionRecord) {
         self.observed.drop_slices(record);
         self.owners.forget(&record.key);
+    }
+}
+
+/// The phases of a spec, without their manifests.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PhasesOfSpec {
+    phases: Vec<PhaseOfSpec>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PhaseOfSpec {
+    name: String,
+    class: String,
+}
+
+impl PhasesOfSpec {
+    /// The references to the delegated phases of a revision, from their UIDs. Phases are referenced
+    /// in the order of the spec, as each one waits for the phases before it.
+    fn remote_phases(&self, revision: &str, uids: &[String]) -> Vec<RemotePhaseReference> {
+        let delegated = self.phases.iter().filter(|phase| !phase.class.is_empty());
+        let reference = |(phase, uid): (&PhaseOfSpec, &String)| RemotePhaseReference {
+            name: name_to_make(&names(revision, &phase.name), true).to_owned(),
+            uid: uid.clone(),
+        };
+        delegated.zip(uids).map(reference).collect()
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) fn on_revision(
 }
 
 /// True if a change of a revision may change the result of its own pass. Its status is ignored, as
-/// only its own passes write it.
+/// only its own passes write it, unless another client has removed it.
 fn matters_to_itself(change: &Change<RevisionKind>) -> bool {
     let (Some(old), Some(new)) = (&change.old, &change.new) else {
         return true;
@@ -55,6 +55,7 @@ fn matters_to_itself(change: &Change<RevisionKind>) -> bool {
         || old.deleting != new.deleting
         || old.uid != new.uid
         || old.finalizers != new.finalizers
+        || new.is_wiped
         || old.is_abandoned != new.is_abandoned
         || old.preflight != new.preflight
         || old.package != new.package
@@ -244,6 +245,54 @@ mod tests {
                 observed.revisions.observe(revision(2, 9, &patch));
             });
             assert_eq!(woken, expected, "{patch}");
+        }
+    }
+
+    /// The store keeps the removed status, so that no other revision is woken.
+    #[test]
+    fn a_revision_is_woken_when_another_client_removes_its_status() {
+        let condition = |type_: &str| json!({"type": type_, "status": "True"});
+        let status = |types: &[&str], phases: &[&str]| {
+            let conditions: Vec<_> = types.iter().copied().map(condition).collect();
+            let phases: Vec<_> = phases
+                .iter()
+                .map(|uid| json!({"name": "v2-a", "uid": uid}))
+                .collect();
+            json!({"status": {"conditions": conditions, "remotePhases": phases}})
+        };
+        let archived = status(&["Archived", "Succeeded"], &["p2"]);
+        let live = status(&["Available", "Ready", "Succeeded"], &["p2"]);
+        let none = json!({});
+        for (old, new, writer, expected) in [
+            (&archived, &none, None, "v2!"),
+            (&archived, &status(&["Succeeded"], &["p2"]), None, "v2!"),
+            (&archived, &status(&["Archived"], &[]), None, ""),
+            (&live, &none, None, "v2!"),
+            (&live, &status(&[], &["p2"]), None, "v2!"),
+            (&live, &status(&["Available"], &["p2"]), None, "v2!"),
+            (&live, &status(&["Available", "Ready"], &["p2"]), None, ""),
+            // An own pass that the watch reports before its answer.
+            (&live, &status(&["Archived"], &["p2"]), None, ""),
+            (&none, &none, None, ""),
+            (&live, &none, Some(ObjectSets::NAME), ""),
+        ] {
+            let observed = chain();
+            observed.revisions.observe(revision(2, 5, old));
+            let woken = Arc::new(Mutex::new(Vec::new()));
+            let (sink, map) = (Arc::clone(&woken), Arc::downgrade(&observed));
+            observed.revisions.changes().subscribe(move |change| {
+                let observed = map.upgrade().unwrap();
+                sink.lock().unwrap().extend(on_revision(&observed, change));
+            });
+            let new = revision(2, 9, new);
+            match writer {
+                Some(writer) => observed.revisions.updated(new, writer),
+                None => drop(observed.revisions.observe(new)),
+            }
+            let woken = names(std::mem::take(&mut *woken.lock().unwrap()));
+            // An archival wakes the siblings of the revision.
+            let own: Vec<_> = woken.split(' ').filter(|it| it.starts_with("v2")).collect();
+            assert_eq!(own.join(" "), expected, "{old} {writer:?}");
         }
     }
 

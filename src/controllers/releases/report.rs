@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use baton_apis::{CapacityTarget, CapacityTargetStatus, TrafficTarget, TrafficTargetStatus};
-use baton_releases::targets::{ObservedConditions, Updated, is_awaited};
+use baton_engine::condition_list::has_lost;
+use baton_releases::{
+    conditions::find,
+    targets::{OPERATIONAL, ObservedConditions, READY, Updated, is_awaited},
+};
 use baton_typed::{debounce::Debounced, key::Key, store::Store};
 
 use super::{
@@ -56,6 +60,20 @@ macro_rules! target {
             }
         }
     };
+}
+
+/// True if another client has removed the status of a target: each status that Baton writes has the
+/// conditions of the one before.
+pub(crate) fn is_wiped<T: Target>(old: &T, new: &T) -> bool {
+    let has = |target: &T, type_: &str| {
+        let status = target.status().map(T::observed);
+        status.is_some_and(|(_, conditions)| find(conditions, type_).is_some())
+    };
+    has_lost(
+        &[OPERATIONAL, READY],
+        |type_| has(old, type_),
+        |type_| has(new, type_),
+    )
 }
 
 target!(CapacityTarget, CapacityTargetStatus);

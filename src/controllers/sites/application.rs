@@ -7,9 +7,15 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use baton_apis::{
     EVERY_VERSION, SiteApplication, SiteApplicationStatus, SiteDeployment,
-    constants::LABEL_SITE_APPLICATION, kinds,
+    conditions::{KEPT, READY},
+    constants::LABEL_SITE_APPLICATION,
+    kinds,
 };
-use baton_engine::{conditions::Requeue, weight::of_json};
+use baton_engine::{
+    condition_list::{find, has_lost},
+    conditions::Requeue,
+    weight::of_json,
+};
 use baton_kubernetes::collection::Extent;
 use baton_records::{revision::RevisionKind, slice::SliceKey, store::Change as RecordChange};
 use baton_runtime::{
@@ -331,10 +337,23 @@ fn key_of(namespace: Option<&str>, application: Option<&String>) -> Option<Key> 
 }
 
 /// An application wakes itself when it appears, is deleted or changes. Changes of the status are
-/// ignored, as most are our own.
+/// ignored, as most are our own, unless another client has removed it, or the names of the versions.
 fn on_application(change: &Change<SiteApplication>) -> Option<Wake<Key>> {
     let application = change.object()?;
+    let has = |it: &SiteApplication, type_: &str| {
+        let status = it.status.as_ref();
+        status.is_some_and(|status| find(&status.conditions, type_).is_some())
+    };
+    let has_versions = |it: &SiteApplication| {
+        let status = it.status.as_ref();
+        status.is_some_and(|status| !status.versions.is_empty())
+    };
+    let is_wiped = |old: &SiteApplication, new: &SiteApplication| {
+        has_lost(&[KEPT, READY], |it| has(old, it), |it| has(new, it))
+            || (has_versions(old) && !has_versions(new))
+    };
     let is_woken = match (&change.old, &change.new) {
+        (Some(old), Some(new)) if is_wiped(old, new) => true,
         (Some(old), Some(new)) => {
             let (old, new) = (&old.metadata, &new.metadata);
             old.uid != new.uid
@@ -367,4 +386,56 @@ fn on_revision(change: &RecordChange<RevisionKind>) -> Option<Wake<Key>> {
     let site = old.site.as_ref().filter(|_| has_ended)?;
     let key = key_of(Some(&old.key.namespace), Some(&site.entry.application));
     key.map(|key| Wake::after(UNUSED, key))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, from_value};
+
+    use super::*;
+
+    #[test]
+    fn a_removed_status_wakes_its_application_and_other_changes_of_it_do_not() {
+        let application = |status: &Value| {
+            let object = json!({
+                "metadata": {"name": "shop", "namespace": "n", "uid": "u", "generation": 1},
+                "spec": {"version": "1.0.0", "template": {"spec": {"phases": []}}},
+                "status": status,
+            });
+            let application: SiteApplication = from_value(object).unwrap();
+            Some(Arc::new(application))
+        };
+        let status = |types: &[&str], versions: &[&str]| {
+            let condition = |type_: &&str| {
+                json!({
+                    "type": type_, "status": "True", "reason": "Kept", "message": "",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                })
+            };
+            let conditions: Vec<_> = types.iter().map(condition).collect();
+            let version = |version: &&str| json!({"version": version, "edit": "0", "record": "r"});
+            let versions: Vec<_> = versions.iter().map(version).collect();
+            json!({"conditions": conditions, "versions": versions})
+        };
+        let whole = status(&["Kept", "Ready"], &["1.0.0"]);
+        for (old, new, is_woken) in [
+            (&Value::Null, &whole, false),
+            (
+                &whole,
+                &status(&["Kept", "Ready", "Stalled"], &["1.1.0"]),
+                false,
+            ),
+            (&whole, &status(&["Kept"], &["1.0.0"]), true),
+            (&whole, &status(&["Kept", "Ready"], &[]), true),
+            (&whole, &json!({}), true),
+            (&whole, &Value::Null, true),
+            (&json!({}), &Value::Null, false),
+        ] {
+            let change = Change {
+                old: application(old),
+                new: application(new),
+            };
+            assert_eq!(on_application(&change).is_some(), is_woken, "{old} {new}");
+        }
+    }
 }

@@ -70,6 +70,11 @@ impl SiteOf {
         })))
     }
 
+    /// Copies the conditions of another record of the same revision.
+    pub(super) fn copy_status(&mut self, from: &Self) {
+        self.reported.clone_from(&from.reported);
+    }
+
     /// Updates the conditions from a new status.
     pub(super) fn status_changed(&mut self, status: &ObjectSetStatus) {
         self.reported = Reported::of(&status.conditions, self.reported.created);

@@ -12,15 +12,19 @@ use baton_typed::{
 
 use super::key;
 use crate::{
-    controllers::releases::app_clusters::{ChangedObject, ClusterChange, objects::label},
+    controllers::releases::{
+        app_clusters::{ChangedObject, ClusterChange, objects::label},
+        report::is_wiped,
+    },
     delivery::shared::BURST,
 };
 
 /// A target wakes itself when it appears, is deleted or changes. Changes of the status are ignored,
-/// as most are our own.
+/// as most are our own, unless another client has removed it.
 pub(super) fn on_target(change: &Change<CapacityTarget>) -> Option<Wake<Key>> {
     let target = change.object()?;
     let is_woken = match (&change.old, &change.new) {
+        (Some(old), Some(new)) if is_wiped(&**old, &**new) => true,
         (Some(old), Some(new)) => {
             let (old, new) = (&old.metadata, &new.metadata);
             (
@@ -122,6 +126,39 @@ mod tests {
             .into_iter()
             .map(|wake| wake.key.name.to_string())
             .collect()
+    }
+
+    #[test]
+    fn a_removed_status_wakes_its_target_and_other_changes_of_it_do_not() {
+        let with = |status: Option<&[&str]>| {
+            let mut target = target("web-1", "web", "eu");
+            let conditions = status.map(|types| {
+                let condition = |type_| json!({"type": type_, "status": "True"});
+                let conditions: Vec<_> = types.iter().map(condition).collect();
+                from_value(json!({"conditions": conditions, "clusters": []})).unwrap()
+            });
+            target.status = conditions;
+            Some(Arc::new(target))
+        };
+        let (whole, unready) = (
+            Some(&["Operational", "Ready"][..]),
+            Some(&["Operational"][..]),
+        );
+        for (old, new, is_woken) in [
+            (None, whole, false),
+            (unready, whole, false),
+            (whole, whole, false),
+            (whole, unready, true),
+            (whole, Some(&[][..]), true),
+            (whole, None, true),
+            (None, None, false),
+        ] {
+            let change = Change {
+                old: with(old),
+                new: with(new),
+            };
+            assert_eq!(on_target(&change).is_some(), is_woken, "{old:?} {new:?}");
+        }
     }
 
     #[test]

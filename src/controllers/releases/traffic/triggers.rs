@@ -12,17 +12,24 @@ use baton_typed::{
 
 use super::key;
 use crate::{
-    controllers::releases::app_clusters::{ChangedObject, ClusterChange, objects::label},
+    controllers::releases::{
+        app_clusters::{ChangedObject, ClusterChange, objects::label},
+        report::is_wiped,
+    },
     delivery::shared::BURST,
 };
 
-/// A target wakes itself, and all others of its previous and its current application.
+/// A target wakes itself, and all others of its previous and its current application. Changes of the
+/// status are ignored, as most are our own; if another client has removed it, the target wakes itself.
 pub(super) fn on_target(
     targets: &Store<TrafficTarget>,
     change: &Change<TrafficTarget>,
 ) -> Vec<Wake<Key>> {
     let Change { old, new } = change;
     if let (Some(old), Some(new)) = (old, new) {
+        if is_wiped(&**old, &**new) {
+            return vec![Wake::now(key(new))];
+        }
         let (old, new) = (&old.metadata, &new.metadata);
         let is_same = (
             &old.uid,
