@@ -19,7 +19,9 @@
 //!   nothing and is not reported.
 //! - A deleted object cannot reappear: a watch that reports the deletion has passed every older
 //!   answer, and a newer answer is a new object.
-//! - A list removes the objects that it does not contain, except answers newer than the list.
+//! - A list removes the objects that it does not contain, except answers newer than the list. If such
+//!   an answer was received before the list began, or if the list contains an object that was deleted
+//!   before, the cluster was restored from a backup, and the list counts.
 //!
 //! # Reports
 //!

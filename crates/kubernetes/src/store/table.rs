@@ -28,6 +28,8 @@ pub(super) struct Table {
     deleted: HashMap<Box<str>, u64>,
     /// Number of the list that is running, or was the last.
     list: u64,
+    /// The highest version that the server had reported before that list began, also by answers.
+    before_list: u64,
     /// True if a list was ever complete; until then listed objects are no changes.
     listed: bool,
     names: Names,
@@ -174,9 +176,20 @@ impl Table {
     pub(super) fn list_started(&mut self) {
         self.over_budget = false;
         self.list += 1;
+        let written = self.unconfirmed.last().map_or(0, |(version, ..)| *version);
+        self.before_list = written.max(self.version);
     }
 
     pub(super) fn listed(&mut self, parts: &ObjectParts<'_>, changes: &mut Changes<'_>) {
+        // A list contains an object that was deleted before only if the cluster was restored.
+        let uid = parts.uid.as_ref();
+        if self
+            .deleted
+            .get(uid)
+            .is_some_and(|during| *during < self.list)
+        {
+            self.deleted.remove(uid);
+        }
         self.observe(parts, changes);
         if !self.listed {
             changes.found.clear();
@@ -310,7 +323,7 @@ impl Table {
 
     pub(super) fn list_done(&mut self, version: u64, changes: &mut Changes<'_>) {
         // Versions go back only if the cluster was restored: then no answer is valid any more.
-        let rewound = version < self.version;
+        let rewound = version < self.before_list;
         let list = self.list;
         let is_gone = |entry: &Entry| entry.list != list && entry.observed.is_some();
         let entries = self.objects.iter().flat_map(|(namespace, names)| {
@@ -352,6 +365,7 @@ impl Table {
             }
         }
         self.version = 0;
+        self.before_list = 0;
         self.unconfirmed.clear();
         self.deleted.clear();
     }

@@ -229,10 +229,10 @@ fn lists_replace_older_objects_and_keep_newer_answers() {
         a list removes what it does not contain:
             upsert b/2@11; reports b:w; list; listed b/2@11; end 20; sees b@11; reports a:w
         a list keeps answers that are newer than it:
-            written b/2@21; written c/3@15; reports b:u c:u; list; listed a/1@5; end 20;
+            written c/3@15; list; written b/2@21; reports c:u b:u; listed a/1@5; end 20;
             sees a@5 b@21; reports c:w; upsert b/2@21; sees a@5 b@21; reports
         a list does not hide an answer that is newer than its object:
-            written a/1@21; reports a:u; list; listed a/1@5; sees a@21; end 20; sees a@21;
+            list; written a/1@21; reports a:u; listed a/1@5; sees a@21; end 20; sees a@21;
             reports
         a list that starts again forgets its first half:
             upsert b/2@11; reports b:w; list; listed a/1@5; listed b/2@11; list; listed
@@ -243,6 +243,12 @@ fn lists_replace_older_objects_and_keep_newer_answers() {
             upsert a/1@50; written b/2@60; written a/1@55; reports a:w b:u a:u; list; listed
             a/1@7; end 8; sees a@7; reports a:w b:w; written a/1@9; sees a@9; upsert a/1@9;
             sees a@9; reports a:u
+        a list older than an answer before it is that of a restored cluster:
+            written a/1@21; written b/2@22; reports a:u b:u; list; listed a/1@5; end 20;
+            sees a@5; reports a:w b:w
+        a restored cluster brings back what was deleted here:
+            delete a/1; reports a:u; list; listed a/1@5; sees a@5; end 8; sees a@5; reports
+            a:w
         a kind that goes takes its objects along:
             written b/2@12; reports b:u; unserved; sees
         a kind that comes back is reported:
