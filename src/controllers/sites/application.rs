@@ -390,7 +390,7 @@ fn on_revision(change: &RecordChange<RevisionKind>) -> Option<Wake<Key>> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, from_value};
+    use serde_json::{Value, from_value, json};
 
     use super::*;
 
