@@ -116,6 +116,29 @@ impl Context {
     }
 }
 
+/// Number of names that are tried in a pass because objects without the label of records have them.
+const MAX_NAMES: usize = 16;
+
+impl Context {
+    /// Creates a record under the first of these names that is free. Another client may have an object
+    /// of a name without the label of records, which the stores do not contain.
+    async fn create_record(
+        &self,
+        record: &mut ControllerRevision,
+        names: impl Iterator<Item = String>,
+    ) -> kube::Result<ControllerRevision> {
+        let mut names = names.take(MAX_NAMES).peekable();
+        loop {
+            record.metadata.name = names.next();
+            match self.requests.create(&*record).await {
+                Err(kube::Error::Api(status))
+                    if status.is_already_exists() && names.peek().is_some() => {}
+                made => return made,
+            }
+        }
+    }
+}
+
 /// A reference that makes `object` an owner; with `is_controller`, the controller.
 fn owner_reference<K: Kind>(object: &K, is_controller: bool) -> OwnerReference {
     let meta = object.meta();

@@ -159,6 +159,8 @@ pub(crate) enum Refusal {
     Revision { site: String, message: String },
     #[error("{kind} {name} has other content than the version. Delete it.")]
     OtherContent { kind: &'static str, name: String },
+    #[error("{kind} {name} is being deleted, and is created again after that")]
+    InDeletion { kind: &'static str, name: String },
     #[error("version {version} is not kept any more")]
     Version { version: String },
 }

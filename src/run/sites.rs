@@ -21,9 +21,7 @@ pub(crate) fn start(
 ) -> Controllers {
     let context = &wiring.context;
     terms::publish(&context.stores, &context.observed);
-    let applications = SiteApplications {
-        context: context.clone(),
-    };
+    let applications = SiteApplications::new(context.clone());
     let deployments = SiteDeployments::new(context.clone());
     let controllers = controllers
         .with(applications, Arc::default(), workers)

@@ -31,12 +31,22 @@ const MAX_STEP: i64 = 1 << 42;
 
 /// An object has a number after which there is no next one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{name} has the number {number}, and no higher number is possible")]
+#[error("{name} has the number {number}, {}", self.why())]
 pub struct NoNextNumber {
     /// Name of the object with the number.
     pub name: String,
     /// The highest possible number, or one that is too far above the others.
     pub number: i64,
+}
+
+impl NoNextNumber {
+    fn why(&self) -> &'static str {
+        if self.number >= limits::NUMBER {
+            "and no higher number is possible"
+        } else {
+            "which is too far above the next lower one"
+        }
+    }
 }
 
 /// The number of the next object, by the names and numbers of the others: one more than the
@@ -84,8 +94,8 @@ pub fn next_in_chain<N: AsRef<str>>(
 /// The lowest number that no controller has given, because the step from the number below it is too
 /// large; `None` if there is none. Numbers below 1 count as 0.
 ///
-/// An object with this number or a higher one is not a member of a chain: the next number would have
-/// to be higher, and a forged one would exhaust the numbers.
+/// An object with this number or a higher one is forged, as it exhausts the numbers. Where the
+/// controller can do without it, it is no member of the chain; elsewhere it is reported.
 pub fn lowest_far(numbers: impl IntoIterator<Item = i64>) -> Option<i64> {
     let mut numbers: Vec<_> = numbers.into_iter().map(|number| number.max(0)).collect();
     numbers.sort_unstable();
@@ -95,7 +105,8 @@ pub fn lowest_far(numbers: impl IntoIterator<Item = i64>) -> Option<i64> {
     far.map(|(_, number)| *number)
 }
 
-/// True if an object with this number may become a member of a chain that has lost its controller.
+/// True if an object without a controller may become a member of a chain: its number alone is not
+/// [too far](lowest_far) above 0.
 pub fn is_near(number: Option<i64>) -> bool {
     lowest_far(number).is_none()
 }

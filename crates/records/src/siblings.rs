@@ -9,12 +9,12 @@ use std::{
 };
 
 use baton_apis::{
-    ControlledObjectReference, EndedObject, ObjectSetObject, ObjectSetPhaseSpec,
-    conditions::SUCCEEDED,
+    ControlledObjectReference, EndedObject, LifecycleState, ObjectSetObject, ObjectSetPhaseSpec,
+    conditions::{IN_TRANSITION, SUCCEEDED},
 };
 use baton_engine::{
     ObjectKey,
-    condition_list::find,
+    condition_list::{find, is_true},
     handover::{Claim, Relation, Sibling, Siblings},
     object::{controlled_reference, manifest_reference},
 };
@@ -195,12 +195,28 @@ impl<'a> CachedSiblings<'a> {
         if has(&status.controller_of, &status.ended) || is_delegated() {
             return Some(Claim::of(name));
         }
-        find(&status.conditions, SUCCEEDED)?;
+        if find(&status.conditions, SUCCEEDED).is_none() && !self.has_given(newer, wanted) {
+            return None;
+        }
         let content = self.content(newer);
         if content.objects.contains(wanted) {
             return Some(Claim::of(name));
         }
         content.doubt.clone().map(doubtful)
+    }
+
+    /// True if this revision once had all of its objects, has lost some to newer revisions, and did not
+    /// control the object by its last report, while the newer one is paused: that one may have taken
+    /// the object over before it succeeded, and does not create it again now.
+    fn has_given(&self, newer: &RevisionRecord, wanted: &ControlledObjectReference) -> bool {
+        let own = self
+            .record
+            .filter(|_| newer.lifecycle == LifecycleState::Paused);
+        let own = own.and_then(|own| own.status().ok());
+        own.is_some_and(|own| {
+            let has = |type_| is_true(&own.conditions, type_);
+            has(SUCCEEDED) && has(IN_TRANSITION) && !own.controller_of.contains(wanted)
+        })
     }
 
     /// The content of a revision, read once.

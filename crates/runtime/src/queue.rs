@@ -35,7 +35,7 @@ const REFUSED: Backoff = Backoff {
 /// Duration after which a pass counts as slow. Such a pass waits for another process, so it no
 /// longer occupies a worker.
 const SLOW: Duration = Duration::from_millis(250);
-/// The longest time between two looks at the time of day while keys wait. Keys wait by the monotonic
+/// The longest time between two looks at the time of day. Keys wait by the monotonic
 /// time, which does not follow jumps of the time of day, and stops while the machine is suspended.
 const LOOK: Duration = Duration::from_secs(30);
 /// Limit of the passes per worker, slow ones included.
@@ -78,7 +78,7 @@ impl Lane {
 /// - A key that waits for a time is returned earlier if it is added in the meantime. If it is added
 ///   with several times, the earliest one counts.
 /// - If the time of day jumps, all keys that wait for a time are returned within 30 s, since the time
-///   that they wait for may have come, or may be another one.
+///   that they wait for may have come, or may be another one. Delays after failures end as well.
 #[derive(Debug)]
 pub struct Queue<K> {
     state: Mutex<State<K>>,
@@ -200,7 +200,10 @@ impl<K: Clone + Eq + Ord + Hash> Queue<K> {
             let mut state = self.state.lock();
             state.due.clear();
             let timers = std::mem::take(&mut state.timers);
-            timers.into_iter().map(|(_, key)| key).collect()
+            // A pass under way may have read the wrong time, and is about to ask for a delay.
+            let running = state.running.keys().cloned();
+            let waiting = timers.into_iter().map(|(_, key)| key);
+            waiting.chain(running).collect()
         };
         if jump.is_negative()
             && let Some(shares) = self.shares.get()
@@ -233,7 +236,7 @@ impl<K: Clone + Eq + Ord + Hash> Queue<K> {
     /// Adds a key to be worked on after a delay, so that a burst of changes, such as those of the
     /// children of a phase, causes one pass.
     pub fn add_after(&self, key: K, delay: Duration) {
-        // A delay that was derived from a wrong time of day is corrected at the next look.
+        // A delay that was derived from a wrong time of day ends at the next jump.
         self.look_at_clock();
         let at = Instant::now() + delay;
         {
@@ -506,7 +509,15 @@ mod tests {
         *back.lock() = 0;
         let (key, _) = timeout(LOOK, queue.next()).await.unwrap();
         assert_eq!(key, "b");
+        // Its pass has read the wrong time, which is right again before the pass asks for a delay.
+        *back.lock() = 3600;
+        queue.look_at_clock();
+        *back.lock() = 0;
+        queue.look_at_clock();
+        queue.add_after(key, Duration::from_secs(3605));
         queue.done(&key);
+        assert_eq!(handed_out(&queue), "z b");
+        done(&queue, "z b");
         assert!(timeout(wait, queue.next()).await.is_err());
     }
 

@@ -129,11 +129,16 @@ impl Content {
     /// True if a record contains this version. Its slices may have other names of the same base.
     pub fn is_stored_as(&self, stored: &Snapshot) -> bool {
         let (own, its) = (&self.snapshot.phases, &stored.phases);
-        let is_same_slice = |(own, its): (&String, &String)| is_numbered(its, own);
+        // A slice has one name, however often it is used.
+        let mut names = BTreeMap::new();
+        let mut is_same_slice = |(own, its): (&String, &String)| {
+            is_numbered(its, own)
+                && *names.entry(own.clone()).or_insert_with(|| its.clone()) == *its
+        };
         let is_same_phase = |(own, its): (&SnapshotPhase, &SnapshotPhase)| {
             own.name == its.name
                 && own.slices.len() == its.slices.len()
-                && own.slices.iter().zip(&its.slices).all(is_same_slice)
+                && own.slices.iter().zip(&its.slices).all(&mut is_same_slice)
         };
         let others = |it: &Snapshot| Snapshot {
             phases: Vec::new(),
@@ -368,6 +373,53 @@ mod tests {
         assert_ne!(names[1], edited.snapshot.slices().nth(1).unwrap());
         let data = json!(made.snapshot);
         assert_eq!(made.snapshot, serde_json::from_value(data).unwrap());
+    }
+
+    #[test]
+    fn a_record_may_have_further_names_for_slices_but_no_other_content() {
+        let of = |phases: Value| content(("tenant", "shop"), &application(&phases)).unwrap();
+        // Both phases have the same slice.
+        let objects = phase("x")["objects"].clone();
+        let same = json!([{"name": "a", "objects": objects}, {"name": "b", "objects": objects}]);
+        let mut made = of(same);
+        assert_eq!(made.slices.len(), 1);
+        let base = made.slices[0].name.clone();
+        let stored = |names: [&str; 2]| {
+            let mut stored = made.snapshot.clone();
+            for (phase, name) in stored.phases.iter_mut().zip(names) {
+                phase.slices = vec![format!("{base}{name}")];
+            }
+            stored
+        };
+        for (names, expected) in [
+            (["", ""], true),
+            (["-1", "-1"], true),
+            (["", "-1"], false),
+            (["x", "x"], false),
+        ] {
+            assert_eq!(made.is_stored_as(&stored(names)), expected, "{names:?}");
+        }
+        for change in [
+            |it: &mut Snapshot| it.edit = "x".to_owned(),
+            |it: &mut Snapshot| it.success_delay_seconds = Some(1),
+            |it: &mut Snapshot| it.phases[1].name = "c".to_owned(),
+            |it: &mut Snapshot| it.phases.truncate(1),
+        ] {
+            let mut other = stored(["", ""]);
+            change(&mut other);
+            assert!(!made.is_stored_as(&other), "{other:?}");
+        }
+        let renamed = stored(["-2", "-2"]);
+        made.take_names(&renamed);
+        assert_eq!(
+            (&made.snapshot, &made.slices[0].name),
+            (&renamed, &format!("{base}-2"))
+        );
+        made.rename(0, "other".to_owned());
+        assert_eq!(
+            made.snapshot.slices().collect::<Vec<_>>(),
+            ["other", "other"]
+        );
     }
 
     #[test]

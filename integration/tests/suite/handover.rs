@@ -10,6 +10,7 @@ both_scopes! {
     rollback_is_a_new_revision;
     only_the_newer_revision_creates_a_deleted_object_again;
     an_object_of_a_slice_is_left_to_a_paused_newer_revision;
+    an_object_is_left_to_a_revision_paused_before_its_success;
     objects_are_handed_back_on_deletion;
     an_object_in_a_slice_is_handed_back_to_an_older_revision;
 }
@@ -307,6 +308,39 @@ async fn only_the_newer_revision_creates_a_deleted_object_again(scope: Scope) {
         async || ns.get(&cm).await.is_none(),
     )
     .await;
+}
+
+/// The newer revision was paused before it succeeded, and shows no longer that it had the object. The
+/// older one does not create it, also when it looks again.
+async fn an_object_is_left_to_a_revision_paused_before_its_success(scope: Scope) {
+    let ns = TestNamespace::new(scope).await;
+    let cm = configmap("cm");
+    let from = |set: &str| [cm.clone().data("from", set)];
+    ns.revision(1).phase("a", from("v1")).available().await;
+    ns.reaches("v1", &[Is("Succeeded", "True")]).await;
+    let newer = ns.revision(2).spec("successDelaySeconds", 3600);
+    newer.phase("a", from("v2")).available().await;
+    ns.reaches("v1", &[Is("InTransition", "True")]).await;
+    ns.set_lifecycle("v2", "Paused").await;
+    ns.reaches("v2", &[Is("Paused", "True")]).await;
+    ns.delete(&cm).await;
+    ns.reaches("v2", &[Is("Available", "False"), Controls(&[])])
+        .await;
+    ns.set_lifecycle("v1", "Paused").await;
+    ns.reaches("v1", &[Is("Paused", "True")]).await;
+    ns.set_lifecycle("v1", "Active").await;
+    let left = format!("left to revision {}", ns.set_name("v2"));
+    ns.reaches("v1", &[No("Paused"), Says("Available", &left)])
+        .await;
+    ns.stays(
+        Duration::from_secs(2),
+        "the object is missing",
+        async || ns.get(&cm).await.is_none(),
+    )
+    .await;
+    ns.set_lifecycle("v2", "Active").await;
+    ns.reaches("v2", &[Is("Available", "True")]).await;
+    assert_eq!(ns.live(&cm).await["data"], json!({ "from": "v2" }));
 }
 
 /// The older revision does not create an object if the newer one has its manifest. It does not create

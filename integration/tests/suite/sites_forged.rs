@@ -90,22 +90,26 @@ async fn slices_and_records_of_other_clients_are_not_used() {
     .await;
 }
 
-/// The record of a version exists, but a slice that it names has other content: nothing is delivered,
-/// and the application names the slice.
+/// The record of a version exists, and owns a slice with other content: nothing is delivered, and the
+/// application names the slice.
 #[tokio::test]
 async fn a_slice_with_other_content_is_reported() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let (fleet, site) = one_site(&ns).await;
     let spec = version("1.0.0");
     let snapshot = derived(&ns, &spec).snapshot;
-    let slice = forged_slice(snapshot.slices().next().unwrap());
-    ns.create(&slice).await;
     let name = record_name(APPLICATION, &snapshot.version, &snapshot.edit);
     let record = object("apps/v1", "ControllerRevision", &name)
         .label(LABEL_SITE_APPLICATION, APPLICATION)
         .with("/data", json!(snapshot))
         .with("/revision", json!(1));
-    ns.create(&record).await;
+    let made = ns.create(&record).await;
+    let owner = json!([{
+        "apiVersion": "apps/v1", "kind": "ControllerRevision", "name": name, "uid": made["metadata"]["uid"],
+    }]);
+    let slice = forged_slice(snapshot.slices().next().unwrap());
+    let slice = slice.with("/metadata/ownerReferences", owner);
+    ns.create(&slice).await;
     fleet.application(&spec).await;
     let application = Fleet::kind("SiteApplication", APPLICATION);
     let expected = format!("ObjectSlice {} has other content", slice.name());

@@ -22,7 +22,14 @@ use serde_json::{Value, json};
 use twox_hash::XxHash64;
 
 use super::{Context, Error, charts::ChartSource, scalable::scalable};
-use crate::delivery::slices::{Made, NewSlice};
+use crate::delivery::{
+    shared::Refusal,
+    slices::{Made, NewSlice},
+};
+
+/// Number of names that other slices may have. A webhook that changes slices would cause more of them
+/// in every pass.
+const MAX_TAKEN: usize = 16;
 
 /// The names of the slices, by phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -146,6 +153,10 @@ impl ContentWriter {
                     break name;
                 }
                 taken += 1;
+                if taken > MAX_TAKEN {
+                    let kind = kinds::OBJECT_SLICE.name;
+                    return Err(Refusal::OtherContent { kind, name }.into());
+                }
             };
             names.push(name);
         }

@@ -32,9 +32,9 @@ use baton_typed::{key::Key, store::Change};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 
-use self::stored::Present;
+use self::stored::{ComparedSlices, Present};
 use super::{
-    Context, INCOMPLETE,
+    Context, INCOMPLETE, uid,
     versions::{Version, is_listed},
 };
 use crate::delivery::shared::{AtStep as _, BURST, Error};
@@ -47,7 +47,18 @@ type UnsettledStatus = fn(&SiteApplicationStatus, i64, Timestamp, &str) -> SiteA
 
 /// Stores the versions of applications.
 pub(crate) struct SiteApplications {
-    pub context: Context,
+    context: Context,
+    compared: ComparedSlices,
+}
+
+impl SiteApplications {
+    /// A controller without state.
+    pub(crate) fn new(context: Context) -> Self {
+        Self {
+            context,
+            compared: ComparedSlices::default(),
+        }
+    }
 }
 
 impl Controller for SiteApplications {
@@ -85,6 +96,9 @@ impl Controller for SiteApplications {
         queue.wake_on(observed.slices.changes(), self, |this, change| {
             let is_gone = change.new.as_ref().is_none_or(|new| new.deleting);
             let slice = change.record().filter(|_| is_gone);
+            if let Some(slice) = slice {
+                this.compared.forget(&slice.key);
+            }
             slice.map(|it| this.users_of(&it.key)).unwrap_or_default()
         });
     }
@@ -175,7 +189,7 @@ impl SiteApplications {
                 .store_record(key, application, present, revision)
                 .await?;
         }
-        wrote |= self.prune(key, application, present, &kept.surplus).await?;
+        wrote |= self.prune(key, application, present, kept).await?;
         Ok(wrote)
     }
 
@@ -228,6 +242,7 @@ impl SiteApplications {
                 version: version.snapshot.version.clone(),
                 edit: version.snapshot.edit.clone(),
                 is_listed: is_listed(application, version),
+                is_left: version.is_left(uid(application)),
             })
             .collect();
         let present = present.map(|(name, Content { snapshot, .. })| {
@@ -265,7 +280,7 @@ impl SiteApplications {
         key: &Key,
         application: &SiteApplication,
         present: Option<Present<'_>>,
-        surplus: &[String],
+        kept: &RecordsPlan,
     ) -> Result<bool, Error> {
         let mut wrote = false;
         let versions = || self.context.stores.versions_of(&key.namespace, &key.name);
@@ -281,7 +296,10 @@ impl SiteApplications {
                         .surplus
                         .contains(&name)
             };
-            if surplus.contains(&name) && is_surplus() {
+            if kept.ignored.contains(&name) {
+                continue;
+            }
+            if kept.surplus.contains(&name) && is_surplus() {
                 let deleted = self.context.requests.delete(&*record).await;
                 deleted.at_step("deleting the record of a version")?;
                 wrote = true;

@@ -297,22 +297,21 @@ impl Context {
         let data = json!({ "sites": data });
         let hash = short_hash(&format!("{}{data}", uid(deployment)));
         let base = format!("{}-sites-{hash}", begin(&key.name, NAME_LIMIT));
-        let mut names = (0..).map(|taken| numbered(&base, taken));
-        let name = loop {
-            let name = names.next().unwrap_or_default();
-            let Some(record) = self.stores.placements.get(&key.namespace, &name) else {
-                break name;
-            };
+        let mut names = (0..).map(|taken| numbered(&base, taken)).peekable();
+        while let Some(name) = names.peek()
+            && let Some(record) = self.stores.placements.get(&key.namespace, name)
+        {
             // The deployment returns to an earlier choice, unless another client has made the record.
             let is_same = record.data.as_ref().is_some_and(|own| own.0 == data);
-            if is_same && is_owned_by(&*record, uid(deployment)) {
+            let is_live = record.metadata.deletion_timestamp.is_none();
+            if is_same && is_live && is_owned_by(&*record, uid(deployment)) {
                 return self.renew_placement(&record, generation).await;
             }
-        };
+            names.next();
+        }
         let labels = [(LABEL_SITE_DEPLOYMENT.to_owned(), key.name.to_string())];
-        let record = ControllerRevision {
+        let mut record = ControllerRevision {
             metadata: ObjectMeta {
-                name: Some(name),
                 namespace: Some(key.namespace.to_string()),
                 labels: Some(labels.into()),
                 owner_references: Some(vec![owner_reference(deployment, true)]),
@@ -321,7 +320,7 @@ impl Context {
             data: Some(RawExtension(data)),
             revision: generation,
         };
-        let made = self.requests.create(&record).await;
+        let made = self.create_record(&mut record, names).await;
         let made = made.at_step("writing the chosen sites")?;
         self.stores.placements.written(made);
         Ok(())

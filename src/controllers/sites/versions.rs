@@ -10,7 +10,7 @@ use baton_kubernetes::answer::is_immutable;
 use baton_records::{key::Key as RecordKey, revision::RevisionKind, slice::SliceKind};
 use baton_sites::{
     rollout::VersionName,
-    snapshot::{Snapshot, is_record_name},
+    snapshot::{Snapshot, is_record_name, record_name},
 };
 use baton_typed::requests::Namespaced;
 use k8s_openapi::{
@@ -38,7 +38,8 @@ pub(super) struct Version {
 }
 
 impl Stores {
-    /// The versions of an application, the newest first. A record that cannot be read is logged and
+    /// The versions of an application: those that its status lists, then the others, each the newest
+    /// first. Another client cannot list its record. A record that cannot be read is logged and
     /// left out, and so is one that [another client](Version::is_of) has made, or whose
     /// [number](lowest_far) no controller has given.
     pub(super) fn versions_of(&self, namespace: &str, application: &str) -> Vec<Version> {
@@ -46,16 +47,16 @@ impl Stores {
             .versions
             .labelled(namespace, LABEL_SITE_APPLICATION, application);
         let owner = self.applications.get(namespace, application);
-        let owner = owner.as_ref().map(|owner| uid(&**owner));
         let application = application.into();
         let read = |record| read(record, &application);
         let mut versions: Vec<_> = records.into_iter().filter_map(read).collect();
-        versions.retain(|version| version.is_of(owner));
+        versions.retain(|version| version.is_of(owner.as_ref().map(|owner| uid(&**owner))));
         let far = lowest_far(versions.iter().map(|version| version.record.revision));
         versions.retain(|version| far.is_none_or(|far| version.record.revision < far));
         versions.sort_by_key(|version| {
             let created = version.record.metadata.creation_timestamp.clone();
-            Reverse((version.record.revision, created))
+            let is_listed = owner.as_ref().is_some_and(|it| is_listed(it, version));
+            Reverse((is_listed, version.record.revision, created))
         });
         versions
     }
@@ -63,11 +64,22 @@ impl Stores {
     /// The probes of the version of a revision; `None` if its record does not exist, or is not
     /// known.
     pub(super) fn probes(&self, namespace: &str, entry: &SiteEntry) -> Option<Vec<ObjectSetProbe>> {
-        let versions = self.versions_of(namespace, &entry.application).into_iter();
-        let mut snapshots = versions.map(|version| version.snapshot);
-        let snapshot =
-            snapshots.find(|it| (&it.version, &it.edit) == (&entry.version, &entry.edit))?;
-        Some(snapshot.availability_probes)
+        let is_same = |it: &Version| {
+            (&it.snapshot.version, &it.snapshot.edit) == (&entry.version, &entry.edit)
+        };
+        let application = entry.application.as_str();
+        // The usual record has the first name, so the others need not be parsed in every pass.
+        let owner = self.applications.get(namespace, application);
+        let name = record_name(application, &entry.version, &entry.edit);
+        let usual = self.versions.get(namespace, &name);
+        let usual = usual
+            .filter(|record| owner.is_some_and(|owner| is_controlled_by(record, uid(&*owner))));
+        let usual = usual.and_then(|record| read(record, &application.into()));
+        let version = usual.filter(is_same).or_else(|| {
+            let versions = self.versions_of(namespace, application);
+            versions.into_iter().find(is_same)
+        })?;
+        Some(version.snapshot.availability_probes)
     }
 }
 
@@ -101,6 +113,11 @@ fn read(record: Arc<ControllerRevision>, application: &Arc<str>) -> Option<Versi
     }
 }
 
+fn is_controlled_by(record: &ControllerRevision, uid: &str) -> bool {
+    let mut owners = record.owner_references().iter();
+    owners.any(|owner| owner.controller == Some(true) && owner.uid == uid)
+}
+
 fn owned_by(mut record: ControllerRevision, owners: Vec<OwnerReference>) -> ControllerRevision {
     record.metadata.owner_references = Some(owners);
     record
@@ -131,8 +148,18 @@ impl Version {
         }
     }
 
-    /// True if all of its slices exist and are its own, so that it can be rolled out.
-    pub(super) fn is_whole(&self, observed: &Observed) -> bool {
+    /// True if the record was left by an earlier application, and the one with this UID does not
+    /// control it yet.
+    pub(super) fn is_left(&self, owner: &str) -> bool {
+        !is_controlled_by(&self.record, owner)
+    }
+
+    /// True if all of its slices exist and are its own, so that it can be rolled out. `owner` is its
+    /// application, if that exists: it has compared the slices before it controls the record.
+    pub(super) fn is_whole(&self, observed: &Observed, owner: Option<&SiteApplication>) -> bool {
+        if owner.is_some_and(|owner| self.is_left(uid(owner))) {
+            return false;
+        }
         let namespace = self
             .record
             .metadata

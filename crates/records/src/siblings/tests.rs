@@ -167,6 +167,45 @@ fn an_object_that_a_newer_revision_has_run_is_left_to_it() {
     assert_eq!(known.claim(), TAKEN);
 }
 
+/// The newer revision has never succeeded. It may have taken the object over if it is paused, and if
+/// the older one once had all objects and has lost some.
+#[test]
+fn an_object_that_was_given_is_left_to_a_paused_revision() {
+    let given = &[SUCCEEDED, IN_TRANSITION][..];
+    let active = json!({"phases": [{"name": "a", "objects": [entry("cm")]}]});
+    for (newer, own, controls, expected) in [
+        (inline("cm"), given, &[][..], TAKEN),
+        (sliced(), given, &[], TAKEN),
+        (inline("other"), given, &[], ""),
+        (inline("cm"), given, &["cm"], ""),
+        (inline("cm"), given, &["other"], TAKEN),
+        (inline("cm"), DONE, &[], ""),
+        (inline("cm"), &[IN_TRANSITION], &[], ""),
+        (active, given, &[], ""),
+    ] {
+        let fixture = Fixture::chain(&[(newer.clone(), &[])]).with_slice("s", "cm", true);
+        let conditions = own.iter().map(|type_| {
+            json!({"type": type_, "status": "True", "reason": "x", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"})
+        });
+        let controls = controls.iter().map(|name| {
+            json!({"kind": "ConfigMap", "group": "", "version": "", "name": name, "namespace": "shop"})
+        });
+        let first = json!({
+            "metadata": {"name": "v1", "namespace": "shop", "uid": "u1", "resourceVersion": "6",
+                "labels": {LABEL_OBJECT_DEPLOYMENT: "web"}},
+            "spec": {"revision": 1},
+            "status": {
+                "conditions": conditions.collect::<Vec<_>>(),
+                "controllerOf": controls.collect::<Vec<_>>(),
+            },
+        });
+        let first = Record::read(ObjectSet, &first.to_string()).unwrap();
+        fixture.revisions.observe(first);
+        assert_eq!(fixture.claim(), expected, "{newer} {own:?}");
+    }
+}
+
 /// A revision from `name number previous,previous label=value`; `-` stands for nothing.
 fn member(line: &str) -> RevisionRecord {
     let [name, number, previous, label] = line.split(' ').collect::<Vec<_>>().try_into().unwrap();

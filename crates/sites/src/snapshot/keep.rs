@@ -38,6 +38,8 @@ pub struct Record {
     pub edit: String,
     /// True if the status lists the record for its version.
     pub is_listed: bool,
+    /// True if the application does not control the record, because an earlier one has left it.
+    pub is_left: bool,
 }
 
 /// The decision about the records of an application.
@@ -47,6 +49,8 @@ pub struct RecordsPlan {
     pub revision: Option<i64>,
     /// Names of records that are not needed any more.
     pub surplus: Vec<String>,
+    /// Names of records that were left and that no site uses. Another client may have made them.
+    pub ignored: Vec<String>,
     /// Versions that are kept, the newest first, each version once.
     pub versions: Vec<KeptVersion>,
     /// Reason that an existing present version cannot be kept.
@@ -65,8 +69,18 @@ pub fn plan_records(
     used: &BTreeSet<(&str, &str)>,
     named: &BTreeSet<&str>,
 ) -> RecordsPlan {
-    let mut records = records.to_vec();
-    let mut kept = RecordsPlan::default();
+    let is_ignored = |record: &Record| {
+        let is_present = present.is_some_and(|(name, ..)| record.name == name);
+        record.is_left && !is_present && !used.contains(&(&*record.version, &*record.edit))
+    };
+    let (ignored, mut records): (Vec<_>, Vec<_>) = records
+        .iter()
+        .cloned()
+        .partition(|record| is_ignored(record));
+    let mut kept = RecordsPlan {
+        ignored: ignored.into_iter().map(|record| record.name).collect(),
+        ..RecordsPlan::default()
+    };
     if let Some((name, version, edit)) = present {
         match place_of(name, &records) {
             Ok(revision) => {
@@ -77,6 +91,7 @@ pub fn plan_records(
                     version: version.to_owned(),
                     edit: edit.to_owned(),
                     is_listed: true,
+                    is_left: false,
                 });
                 kept.revision = Some(revision);
             }
@@ -88,31 +103,24 @@ pub fn plan_records(
             }
         }
     }
-    records.sort_by_key(|record| Reverse(record.revision));
-    // Another client cannot list its record, so that of the controller stays.
-    let rank = |record: &Record| {
+    // Another client cannot list its record, so those of the controller come first.
+    records.sort_by_key(|record| {
         let is_present = present.is_some_and(|(name, ..)| record.name == name);
-        (is_present, record.is_listed, record.revision)
-    };
-    let mut newest: BTreeMap<&str, &Record> = BTreeMap::new();
+        Reverse((is_present, record.is_listed, record.revision))
+    });
+    let mut newest: BTreeMap<&str, usize> = BTreeMap::new();
     for record in &records {
-        let so_far = newest.entry(&record.version).or_insert(record);
-        if rank(record) > rank(so_far) {
-            *so_far = record;
-        }
-    }
-    let mut order: Vec<&str> = Vec::new();
-    for record in &records {
-        let is_newest = newest.get(&*record.version) == Some(&record);
-        if !order.contains(&&*record.version) {
-            order.push(&record.version);
-        }
-        let place = order.iter().position(|it| **it == *record.version);
-        let is_recent = place < Some(VERSIONS) || named.contains(&*record.version);
+        let order = newest.len();
+        let is_newest = !newest.contains_key(&*record.version);
+        let order = *newest.entry(&record.version).or_insert(order);
+        let is_recent = order < VERSIONS || named.contains(&*record.version);
         let is_used = used.contains(&(&*record.version, &*record.edit));
         if !(is_used || (is_newest && is_recent)) {
             kept.surplus.push(record.name.clone());
-        } else if is_newest && kept.versions.len() < LISTED {
+        } else if is_newest
+            && kept.versions.len() < LISTED
+            && (present.is_some() || record.is_listed)
+        {
             kept.versions.push(KeptVersion {
                 version: record.version.clone(),
                 edit: record.edit.clone(),
@@ -227,6 +235,7 @@ mod tests {
                 version: version.to_owned(),
                 edit: edit.to_owned(),
                 is_listed: false,
+                is_left: false,
             }
         });
         records.collect()
@@ -274,6 +283,47 @@ mod tests {
         }
     }
 
+    /// Records that a client has forged: of a higher number, and left without a controller.
+    #[test]
+    fn records_that_the_status_does_not_list_come_last() {
+        let none = BTreeSet::new();
+        let listed = |present, used: &BTreeSet<(&str, &str)>, change: fn(&mut Record)| {
+            let mut records = records(&["1/a", "2/a", "1/x", "6/x"]);
+            for record in &mut records[..2] {
+                record.is_listed = true;
+            }
+            records[2..].iter_mut().for_each(change);
+            let kept = plan_records(&records, present, used, &none);
+            let names: Vec<_> = kept.versions.iter().map(|it| it.record.as_str()).collect();
+            (
+                names.join(" "),
+                kept.ignored.join(" "),
+                kept.surplus.join(" "),
+            )
+        };
+        let two = Some(("2/a", "2", "a"));
+        let texts = |listed: &str, ignored: &str, surplus: &str| {
+            (listed.to_owned(), ignored.to_owned(), surplus.to_owned())
+        };
+        let is_as_before = |_: &mut Record| {};
+        let is_left = |record: &mut Record| record.is_left = true;
+        assert_eq!(
+            listed(two, &BTreeSet::new(), is_as_before),
+            texts("2/a 1/a 6/x", "", "1/x")
+        );
+        assert_eq!(
+            listed(None, &BTreeSet::new(), is_as_before),
+            texts("2/a 1/a", "", "1/x")
+        );
+        assert_eq!(
+            listed(two, &BTreeSet::new(), is_left),
+            texts("2/a 1/a", "1/x 6/x", "")
+        );
+        // Sites run a version that an earlier application has left.
+        let used = BTreeSet::from([("6", "x")]);
+        assert_eq!(listed(two, &used, is_left), texts("2/a 1/a 6/x", "1/x", ""));
+    }
+
     #[test]
     fn a_version_that_comes_back_is_the_newest_again() {
         let three = ["1/a", "2/a", "3/a"];
@@ -298,7 +348,8 @@ mod tests {
         records[1].revision = i64::MAX;
         let none = BTreeSet::new();
         let of = |name: &'static str| Some((name, &name[..1], &name[2..]));
-        for present in ["1/a", "4/a"] {
+        // The present version stays the first if it has a record.
+        for (present, listed) in [("1/a", ["1", "2", "3"]), ("4/a", ["2", "3", "1"])] {
             let kept = plan_records(&records, of(present), &none, &BTreeSet::new());
             assert_eq!(
                 (kept.revision, &kept.surplus[..]),
@@ -306,7 +357,7 @@ mod tests {
                 "{present}"
             );
             let versions: Vec<_> = kept.versions.iter().map(|it| &*it.version).collect();
-            assert_eq!(versions, ["2", "3", "1"], "{present}");
+            assert_eq!(versions, listed, "{present}");
             let obstacle = kept.obstacle.unwrap();
             assert_eq!(obstacle.reason, Reason::NumbersExhausted);
             let text = "ControllerRevision 2/a has the number 9223372036854775807";

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use baton_apis::constants::{ANNOTATION_LAST_APPLIED, LABEL_INSTANCE, LABEL_PACKAGE};
 use baton_engine::{
-    chain_names::{NoNextNumber, next_number},
+    chain_names::{NoNextNumber, next_in_chain},
     object::Identity,
     revision::Revision as Next,
 };
@@ -130,7 +130,7 @@ fn of_deployment(after: &Value, chains: &[Chain]) -> Result<Option<Plan>, NoPlan
 
 /// The number of a revision that follows `revisions`.
 fn number_after(revisions: &[Revision]) -> Result<i64, NoNextNumber> {
-    next_number(revisions.iter().map(|it| (it.name(), it.number())))
+    next_in_chain(revisions.iter().map(|it| (it.name(), it.number())))
 }
 
 /// The revision that a user would create.

@@ -76,8 +76,8 @@ fn placed<'v>(
     let records: Vec<_> = placements
         .flat_map(ControllerRevision::deserialize)
         .collect();
-    let generation = deployment.metadata.generation.unwrap_or(0);
-    let (in_force, _) = record::in_force(&records, uid, generation);
+    // The deployment may have been read before the record.
+    let (in_force, _) = record::in_force(&records, uid, i64::MAX);
     Some(record::sites(in_force?)?.into_iter().collect())
 }
 

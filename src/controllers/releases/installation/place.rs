@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use baton_apis::{
     ConditionStatus, InstallationTarget, Release, conditions::shipper::READY,
-    constants::shipper::LABEL_APP,
+    constants::shipper::LABEL_APP, limits,
 };
 use baton_records::revision::RevisionRecord;
 use baton_releases::{
@@ -86,7 +86,7 @@ impl Installations {
             let name = chain::revision_name(&key.name, cluster, number);
             revisions.get(&revision_key(key, &name)).is_some()
         };
-        while is_taken(place.number) {
+        while place.number < limits::NUMBER && is_taken(place.number) {
             place.number += 1;
         }
         place

@@ -4,11 +4,14 @@
 //! may be that of another client: it is used only if it has the same content, and otherwise another
 //! name is taken.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use baton_apis::{SiteApplication, constants::LABEL_SITE_APPLICATION};
 use baton_engine::chain_names::numbered;
-use baton_records::key::OwnKind as _;
+use baton_records::{
+    key::OwnKind as _,
+    slice::{SliceKey, SliceRecord},
+};
 use baton_runtime::controller::Controller as _;
 use baton_sites::snapshot::{Content, Slice, Snapshot, record_name};
 use baton_typed::key::Key;
@@ -17,6 +20,7 @@ use k8s_openapi::{
     apimachinery::pkg::runtime::RawExtension,
 };
 use kube::ResourceExt as _;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::{
@@ -28,8 +32,24 @@ use crate::delivery::{
     slices::{Made, NewSlice},
 };
 
-/// Number of objects without the label of records whose names are skipped in a pass.
-const MAX_UNLABELLED: usize = 16;
+/// The slices whose content was compared, by key, each with its uid: their content never changes.
+#[derive(Default)]
+pub(super) struct ComparedSlices(Mutex<HashMap<SliceKey, Arc<str>>>);
+
+impl ComparedSlices {
+    fn contains(&self, slice: &SliceRecord) -> bool {
+        !slice.deleting && self.0.lock().get(&slice.key) == Some(&slice.uid)
+    }
+
+    fn add(&self, slice: &SliceRecord) {
+        self.0.lock().insert(slice.key.clone(), slice.uid.clone());
+    }
+
+    /// Drops a slice that is gone.
+    pub(super) fn forget(&self, slice: &SliceKey) {
+        self.0.lock().remove(slice);
+    }
+}
 
 /// The present content of an application, with the name of its record.
 pub(super) type Present<'a> = (&'a str, &'a Content);
@@ -87,15 +107,11 @@ impl SiteApplications {
         revision: i64,
     ) -> Result<bool, Error> {
         let stores = &self.context.stores;
-        let mut wrote = false;
-        let record = if let Some(record) = stores.versions.get(&key.namespace, name) {
-            wrote |= self
-                .context
-                .settle_version(&record, application, true, revision)
-                .await?;
+        let existing = stores.versions.get(&key.namespace, name);
+        let is_new = existing.is_none();
+        let record = if let Some(record) = existing {
             record
         } else {
-            wrote = true;
             let made = self
                 .create_record(key, application, (name, content), revision)
                 .await?;
@@ -106,10 +122,15 @@ impl SiteApplications {
         for slice in &content.slices {
             mended |= self.keep_slice(key, &record, slice).await?;
         }
+        // After the slices were compared: a version that the application controls is rolled out.
+        let settled = self
+            .context
+            .settle_version(&record, application, true, revision)
+            .await?;
         if mended {
             self.context.stores.mended.emit(key);
         }
-        Ok(wrote || mended)
+        Ok(is_new || mended || settled)
     }
 
     /// Creates the record of the present version. Another client may have an object of its name
@@ -124,7 +145,6 @@ impl SiteApplications {
         let labels = [(LABEL_SITE_APPLICATION.to_owned(), key.name.to_string())];
         let mut record = ControllerRevision {
             metadata: ObjectMeta {
-                name: Some(name.to_owned()),
                 namespace: Some(key.namespace.to_string()),
                 labels: Some(labels.into()),
                 owner_references: Some(vec![owner_reference(application, true)]),
@@ -133,17 +153,8 @@ impl SiteApplications {
             data: Some(RawExtension(json!(content.snapshot))),
             revision,
         };
-        let mut made = self.context.requests.create(&record).await;
-        let names = record_names(key, content)
-            .skip_while(|free| free != name)
-            .skip(1);
-        for name in names.take(MAX_UNLABELLED) {
-            if !matches!(&made, Err(kube::Error::Api(status)) if status.is_already_exists()) {
-                break;
-            }
-            record.metadata.name = Some(name);
-            made = self.context.requests.create(&record).await;
-        }
+        let names = record_names(key, content).skip_while(|free| free != name);
+        let made = self.context.create_record(&mut record, names).await;
         made.at_step("creating the record of a version")
     }
 
@@ -160,16 +171,20 @@ impl SiteApplications {
             shared, observed, ..
         } = &self.context;
         let new = new_slice(key, &slice.name, slice, json!(owner));
-        let found = match new.make(shared, observed, Self::NAME).await? {
-            Made::Created => return Ok(true),
-            Made::Found(found) if found.is_owned_by(&owner.uid) => return Ok(false),
-            Made::Found(found) => found,
+        let Made::Found(found) = new.make(shared, observed, Self::NAME).await? else {
+            return Ok(true);
         };
-        if !new.is_same(shared, observed, &found).await? {
-            return Err(Error::from(Refusal::OtherContent {
-                kind: found.key.kind.kind(),
-                name: slice.name.clone(),
-            }));
+        if !self.compared.contains(&found) {
+            let is_same = new.is_same(shared, observed, &found).await?;
+            let (kind, name) = (found.key.kind.kind(), slice.name.clone());
+            match (found.deleting, is_same) {
+                (true, _) => return Err(Refusal::InDeletion { kind, name }.into()),
+                (false, false) => return Err(Refusal::OtherContent { kind, name }.into()),
+                (false, true) => self.compared.add(&found),
+            }
+        }
+        if found.is_owned_by(&owner.uid) {
+            return Ok(false);
         }
         let added = shared.api.add_slice_owner(&owner, None, &found).await;
         observed

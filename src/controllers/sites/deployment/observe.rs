@@ -23,11 +23,7 @@ use baton_typed::key::Key;
 use jiff::Timestamp;
 
 use super::SiteDeployments;
-use crate::controllers::sites::{
-    placement::SelectedSites,
-    uid,
-    versions::{Version, is_listed},
-};
+use crate::controllers::sites::{placement::SelectedSites, uid, versions::Version};
 
 /// The state of the versions and sites of a deployment, for its plan.
 pub(super) struct ObservedState {
@@ -88,14 +84,12 @@ impl SiteDeployments {
         for of in applications {
             let mut kept = stores.versions_of(&key.namespace, of);
             let owner = stores.applications.get(&key.namespace, of);
-            if let Some(owner) = &owner {
-                // A record may be that of another client, which cannot list it in the status.
-                kept.sort_by_key(|version| !is_listed(owner, version));
-            }
             if of == application {
-                newest = kept.first().map(|it| it.snapshot.version.clone());
+                let status = owner.as_ref().and_then(|owner| owner.status.as_ref());
+                let listed = status.and_then(|status| status.versions.first());
+                newest = listed.map(|listed| listed.version.clone());
             }
-            kept.retain(|version| version.is_whole(&self.context.observed));
+            kept.retain(|version| version.is_whole(&self.context.observed, owner.as_deref()));
             let of_it = planned.entry(of.into()).or_default();
             for version in &kept {
                 let version = version.snapshot.planned();
