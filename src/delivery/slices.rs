@@ -64,8 +64,9 @@ impl NewSlice<'_> {
         });
         match api.create(&key, &manifest).await {
             Ok(record) => {
+                let uid = Arc::clone(&record.uid);
                 observed.slices.created(record, writer);
-                Ok(Made::Created)
+                Ok(Made::Created { uid })
             }
             Err(error @ ApiError::Changed { .. }) => match api.get(&key).await {
                 Ok(Some(slice)) => Ok(Made::Found(Arc::new(slice))),
@@ -98,8 +99,8 @@ impl NewSlice<'_> {
 
 /// The slice of a name.
 pub(crate) enum Made {
-    /// It was created now.
-    Created,
+    /// It was created now, with this uid.
+    Created { uid: Arc<str> },
     /// A slice of this name exists, with any content.
     Found(Arc<SliceRecord>),
 }

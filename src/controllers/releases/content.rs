@@ -189,7 +189,7 @@ impl ContentWriter {
             objects,
         };
         match slice.make(shared, observed, self.writer).await? {
-            Made::Created => Ok(true),
+            Made::Created { .. } => Ok(true),
             Made::Found(found) => {
                 Ok(found.is_owned_by(uid) && slice.is_same(shared, observed, &found).await?)
             }

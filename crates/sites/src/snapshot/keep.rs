@@ -103,16 +103,21 @@ pub fn plan_records(
             }
         }
     }
-    // Another client cannot list its record, so those of the controller come first.
-    records.sort_by_key(|record| {
-        let is_present = present.is_some_and(|(name, ..)| record.name == name);
-        Reverse((is_present, record.is_listed, record.revision))
-    });
-    let mut newest: BTreeMap<&str, usize> = BTreeMap::new();
+    let is_present = |record: &Record| present.is_some_and(|(name, ..)| record.name == name);
+    records.sort_by_key(|record| Reverse((is_present(record), record.revision)));
+    // Of several records of a version, another client cannot list its own.
+    let rank = |record: &Record| (is_present(record), record.is_listed, record.revision);
+    let mut places: BTreeMap<&str, (usize, &Record)> = BTreeMap::new();
     for record in &records {
-        let order = newest.len();
-        let is_newest = !newest.contains_key(&*record.version);
-        let order = *newest.entry(&record.version).or_insert(order);
+        let place = places.len();
+        let (_, newest) = places.entry(&record.version).or_insert((place, record));
+        if rank(record) > rank(newest) {
+            *newest = record;
+        }
+    }
+    for record in &records {
+        let (order, newest) = places[&*record.version];
+        let is_newest = newest.name == record.name;
         let is_recent = order < VERSIONS || named.contains(&*record.version);
         let is_used = used.contains(&(&*record.version, &*record.edit));
         if !(is_used || (is_newest && is_recent)) {
@@ -285,7 +290,7 @@ mod tests {
 
     /// Records that a client has forged: of a higher number, and left without a controller.
     #[test]
-    fn records_that_the_status_does_not_list_come_last() {
+    fn a_record_of_another_client_does_not_replace_a_listed_one() {
         let none = BTreeSet::new();
         let listed = |present, used: &BTreeSet<(&str, &str)>, change: fn(&mut Record)| {
             let mut records = records(&["1/a", "2/a", "1/x", "6/x"]);
@@ -309,7 +314,7 @@ mod tests {
         let is_left = |record: &mut Record| record.is_left = true;
         assert_eq!(
             listed(two, &BTreeSet::new(), is_as_before),
-            texts("2/a 1/a 6/x", "", "1/x")
+            texts("2/a 6/x 1/a", "", "1/x")
         );
         assert_eq!(
             listed(None, &BTreeSet::new(), is_as_before),
@@ -321,7 +326,7 @@ mod tests {
         );
         // Sites run a version that an earlier application has left.
         let used = BTreeSet::from([("6", "x")]);
-        assert_eq!(listed(two, &used, is_left), texts("2/a 1/a 6/x", "1/x", ""));
+        assert_eq!(listed(two, &used, is_left), texts("2/a 6/x 1/a", "1/x", ""));
     }
 
     #[test]

@@ -41,8 +41,8 @@ impl ComparedSlices {
         !slice.deleting && self.0.lock().get(&slice.key) == Some(&slice.uid)
     }
 
-    fn add(&self, slice: &SliceRecord) {
-        self.0.lock().insert(slice.key.clone(), slice.uid.clone());
+    fn add(&self, slice: SliceKey, uid: Arc<str>) {
+        self.0.lock().insert(slice, uid);
     }
 
     /// Drops a slice that is gone.
@@ -171,8 +171,12 @@ impl SiteApplications {
             shared, observed, ..
         } = &self.context;
         let new = new_slice(key, &slice.name, slice, json!(owner));
-        let Made::Found(found) = new.make(shared, observed, Self::NAME).await? else {
-            return Ok(true);
+        let found = match new.make(shared, observed, Self::NAME).await? {
+            Made::Created { uid } => {
+                self.compared.add(new.key(), uid);
+                return Ok(true);
+            }
+            Made::Found(found) => found,
         };
         if !self.compared.contains(&found) {
             let is_same = new.is_same(shared, observed, &found).await?;
@@ -180,7 +184,7 @@ impl SiteApplications {
             match (found.deleting, is_same) {
                 (true, _) => return Err(Refusal::InDeletion { kind, name }.into()),
                 (false, false) => return Err(Refusal::OtherContent { kind, name }.into()),
-                (false, true) => self.compared.add(&found),
+                (false, true) => self.compared.add(found.key.clone(), found.uid.clone()),
             }
         }
         if found.is_owned_by(&owner.uid) {
