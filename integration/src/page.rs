@@ -33,7 +33,7 @@ use crate::namespace::{INTERVAL, TIMEOUT, TestNamespace};
 /// The values that differ per run, and their masks.
 const MASKS: [(&str, &str); 6] = [
     (r"\b\d+(\.\d+)?(ms|s|m|h|d)\b", "AGE"),
-    (r"-[bcdf2-9]{8,10}\b", "-HASH"),
+    (r"-[bcdf2-9]{6,10}\b", "-HASH"),
     (r"\bv\d+\.\d+\.\d+\b", "VERSION"),
     (r"https://[0-9.]+:\d+", "https://SERVER"),
     // A test before this one may have joined the same cluster.
