@@ -12,5 +12,6 @@ mod follow;
 mod heartbeat;
 mod mirrors;
 mod reporter;
+mod rollout;
 pub(crate) mod run;
 pub(crate) mod state;

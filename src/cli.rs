@@ -31,7 +31,8 @@ pub(crate) enum Command {
     /// Run the agent of one cluster: deliver the phases that the hub assigns to the cluster until a
     /// signal stops it
     Agent(Box<AgentArgs>),
-    /// Join other clusters to the hub, list them, and remove them
+    /// Install Baton in the hub, join other clusters to it, list them, and remove them
+    #[command(visible_alias = "clusters")]
     Cluster(ClusterArgs),
     /// Print the custom resource definitions of this version, for kubectl apply
     PrintCrds(PrintCrdsArgs),

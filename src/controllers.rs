@@ -14,10 +14,15 @@ use std::{sync::Arc, time::Duration};
 
 use baton_engine::conditions::Requeue;
 use baton_fleet::{assignments::Assignments, inventory::Inventory};
+use baton_records::creations::Creation;
 use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
-use baton_typed::requests::Requests;
+use baton_typed::requests::{Namespaced, Requests};
+use serde_json::json;
 
-use crate::delivery::{observed::Observed, shared::Shared};
+use crate::delivery::{
+    observed::Observed,
+    shared::{AtStep as _, Error, Shared},
+};
 
 /// The outcome of a pass while some kinds are not listed yet. Nothing is decided then: an object
 /// that is missing in the store may exist.
@@ -42,4 +47,24 @@ pub(crate) struct Context<S> {
     pub inventory: Inventory,
     /// Decides which namespaces may deliver into which clusters.
     pub assignments: Assignments,
+}
+
+impl<S> Context<S> {
+    /// Creates an object, unless it was created again and again.
+    async fn create<K: Namespaced>(&self, object: &K, step: &'static str) -> Result<K, Error> {
+        let creations = self.shared.api.creations();
+        let creation = Creation::of(
+            &K::url_path(&(), object.meta().namespace.as_deref()),
+            &json!(object),
+        );
+        let kind = || K::kind(&()).into_owned();
+        let checked = creations.check(creation);
+        checked.map_err(|source| Error::Repeated {
+            kind: kind(),
+            source,
+        })?;
+        let made = self.requests.create(object).await.at_step(step)?;
+        creations.made(creation);
+        Ok(made)
+    }
 }

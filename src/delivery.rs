@@ -21,6 +21,7 @@ pub(crate) mod phase_pass;
 mod pods;
 pub(crate) mod ran;
 pub(crate) mod repairs;
+pub(crate) mod rollout_blocks;
 pub(crate) mod shared;
 pub(crate) mod site_chain;
 pub(crate) mod slices;

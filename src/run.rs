@@ -28,7 +28,7 @@ use baton_kubernetes::{
     error::request_failure,
     events::EventPublisher,
     fence::Fence,
-    target::Target,
+    target::{Target, Watcher},
 };
 use baton_records::{
     api::{Api, ApiError},
@@ -61,10 +61,12 @@ use crate::{
     controllers::{
         heartbeat::Heartbeats, object_deployment::ObjectDeployments, object_set::ObjectSets,
         object_set_phase::ObjectSetPhases, object_slice::ObjectSlices,
+        releases::Stores as AppStores, sites::Stores as SiteStores,
     },
     delivery::{
         observed::{Observed, dispatch},
         repairs::Repairs,
+        rollout_blocks::RolloutBlocks,
         shared::{Events, Shared},
     },
     error::Error,
@@ -97,25 +99,13 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
     }
     let (events, child_events) = mpsc::unbounded_channel();
     let children = observed.watcher(events);
-    let (linked, links) = mpsc::unbounded_channel();
     let clock = Clock::default();
-    let inventory = Inventory::start(
-        client.clone(),
-        Settings {
-            secrets: ClusterSecrets {
-                namespace: args.clusters_namespace().as_str(),
-                is_strict: args.require_site_assignments,
-            },
-            requires_unique: args.require_unique_clusters,
-            heartbeat: Duration::from_secs(args.agent_heartbeat),
-        },
-        (metrics.requests(), &fence),
+    let (inventory, links) = start_inventory(
+        &args,
+        &client,
+        (&metrics, &fence),
         clock.clone(),
         children.clone(),
-        // The receiver is dropped when the manager shuts down.
-        move |cluster| {
-            let _ = linked.send(cluster.to_owned());
-        },
     );
     inventory.set_hub(observed.hub());
     state_metrics::register(&metrics, &observed, &inventory, &fence);
@@ -131,26 +121,38 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
             .as_ref()
             .map(|name| name.as_str().into()),
     };
-    let woken = Arc::downgrade(&observed);
     let is_required = args.require_site_assignments;
-    let assignments = Assignments::start(client.clone(), is_required, move |change| {
-        if let Some(observed) = woken.upgrade() {
-            observed.assignments.emit(&change);
-        }
-    });
+    let assignments = start_assignments(&client, is_required, &observed);
     let sites = (&inventory, &assignments);
-    let controllers = record_controllers(&args, &metrics, &shared, &observed, &target, sites);
     let mut tasks = JoinSet::new();
     let (own, workers) = ((&shared, &observed), args.workers.get());
     let charts = releases::charts(&args, &client, &mut tasks)?;
     let calls = Calls::to(url.host().unwrap_or_default());
     let counted = calls.count(client.clone());
-    let apps = Wiring::new(shipper::GROUP, (&client, counted), own, sites);
+    let apps = Wiring::<AppStores>::new(shipper::GROUP, (&client, counted), own, sites);
+    let rollouts = Wiring::<SiteStores>::new(BATON_GROUP, (&client, client.clone()), own, sites);
+    let blocks = &apps.context.stores.blocks;
+    let delivery = (&target, sites, blocks);
+    let controllers = record_controllers(&args, &metrics, &shared, &observed, delivery);
+    let site_deployments = &rollouts.context.stores.deployments;
+    let charts = (&charts, &calls);
     let controllers = (controllers, workers);
-    let controllers = releases::start(&apps, (&charts, &calls), controllers, &metrics, &mut tasks);
-    let rollouts = Wiring::new(BATON_GROUP, (&client, client.clone()), own, sites);
+    let controllers = releases::start(
+        &apps,
+        site_deployments,
+        charts,
+        controllers,
+        &metrics,
+        &mut tasks,
+    );
     let controllers = (controllers, workers);
-    let controllers = sites::start(&rollouts, controllers, (&metrics, &fence), &mut tasks);
+    let controllers = sites::start(
+        &rollouts,
+        blocks,
+        controllers,
+        (&metrics, &fence),
+        &mut tasks,
+    );
 
     let stores = [&apps.context.stores.all, &rollouts.context.stores.all];
     readiness.set_waiting_for("the list of revisions");
@@ -203,14 +205,57 @@ async fn hub_uid(client: &Client, url: &Uri) -> Result<Option<String>, Error> {
     }
 }
 
+/// Starts to connect to the clusters. The receiver gets the names of clusters whose link has changed.
+fn start_inventory(
+    args: &ManagerArgs,
+    client: &Client,
+    (metrics, fence): (&Metrics, &Fence),
+    clock: Clock,
+    children: Watcher,
+) -> (Inventory, mpsc::UnboundedReceiver<String>) {
+    let (linked, links) = mpsc::unbounded_channel();
+    let inventory = Inventory::start(
+        client.clone(),
+        Settings {
+            secrets: ClusterSecrets {
+                namespace: args.clusters_namespace().as_str(),
+                is_strict: args.require_site_assignments,
+            },
+            requires_unique: args.require_unique_clusters,
+            heartbeat: Duration::from_secs(args.agent_heartbeat),
+        },
+        (metrics.requests(), fence),
+        clock,
+        children,
+        // The receiver is dropped when the manager shuts down.
+        move |cluster| {
+            let _ = linked.send(cluster.to_owned());
+        },
+    );
+    (inventory, links)
+}
+
+/// Starts to watch assignments, whose changes wake controllers.
+fn start_assignments(client: &Client, is_required: bool, observed: &Arc<Observed>) -> Assignments {
+    let woken = Arc::downgrade(observed);
+    Assignments::start(client.clone(), is_required, move |change| {
+        if let Some(observed) = woken.upgrade() {
+            observed.assignments.emit(&change);
+        }
+    })
+}
+
 /// The controllers of kinds that are stored as records.
 fn record_controllers(
     args: &ManagerArgs,
     metrics: &Metrics,
     shared: &Shared,
     observed: &Arc<Observed>,
-    target: &Target,
-    (inventory, assignments): (&Inventory, &Assignments),
+    (target, (inventory, assignments), blocks): (
+        &Target,
+        (&Inventory, &Assignments),
+        &RolloutBlocks,
+    ),
 ) -> Controllers {
     let workers = args.workers.get();
     let (shared, observed) = (|| shared.clone(), || observed.clone());
@@ -231,7 +276,7 @@ fn record_controllers(
         assignments.clone(),
         args.force_adoption,
     );
-    let deployments = ObjectDeployments::new(shared(), observed());
+    let deployments = ObjectDeployments::new(shared(), observed(), blocks.clone());
     let slices = ObjectSlices {
         shared: shared(),
         observed: observed(),

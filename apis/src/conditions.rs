@@ -43,6 +43,9 @@ pub const UNIQUE: &str = "Unique";
 pub const STATE_STORED: &str = "StateStored";
 /// The identity of an agent, as the message of a condition of its heartbeat.
 pub const AGENT: &str = "Agent";
+/// The report of an agent about the rollout of an Application in its cluster, as the message of a
+/// condition.
+pub const ROLLOUT_REPORT: &str = "baton.run/RolloutReport";
 
 /// The sites of a deployment were chosen.
 pub const PLACED: &str = "Placed";

@@ -83,6 +83,9 @@ pub const ALLOW_DATA_LOSS: &str = "true";
 /// UIDs of their namespaces `kube-system`, and owners of such hubs, by their UIDs. Objects in other
 /// clusters are taken over from them. An addition to Package Operator.
 pub const ANNOTATION_LOST_HUBS: &str = "baton.run/lost-hubs";
+/// Annotation on an object that was restored from a backup: the checksum of the backup. An addition
+/// to Package Operator.
+pub const ANNOTATION_RESTORED_FROM: &str = "baton.run/restored-from";
 /// Annotation on an event: the objects that were repaired, with the fields and the clients that had
 /// changed them, as JSON. An addition to Package Operator.
 pub const ANNOTATION_REPAIRS: &str = "baton.run/repairs";
@@ -112,12 +115,18 @@ pub const NAMESPACE_CLUSTER_PREFIX: &str = "baton-cluster-";
 pub const ANNOTATION_ORIGIN: &str = "baton.run/origin";
 /// Finalizer on a mirror, removed when the agent has deleted the objects.
 pub const FINALIZER_MIRROR: &str = "baton.run/mirror";
+/// Finalizer on a rollout block that objects override. It is removed when they override the block no
+/// more.
+pub const FINALIZER_OVERRIDES: &str = "baton.run/overrides";
 /// Name of the heartbeat object: it has no phase, and the agent writes its status to show that the
 /// agent is running.
 pub const HEARTBEAT: &str = "agent";
 /// Annotation on the object [`HEARTBEAT`]: interval at which the agent writes its status, in
 /// seconds.
 pub const ANNOTATION_HEARTBEAT_SECONDS: &str = "baton.run/heartbeat-seconds";
+/// Annotation on an object in the namespace of an agent: the part of the rollout of an Application
+/// that the agent carries out, as JSON.
+pub const ANNOTATION_ROLLOUT: &str = "baton.run/rollout";
 /// Annotation of an agent's heartbeat object: identity of the agent that delivers. Other agents of
 /// this name are refused.
 pub const ANNOTATION_AGENT: &str = "baton.run/agent";
@@ -137,6 +146,8 @@ pub const ANNOTATION_SITE: &str = "baton.run/site";
 pub const LABEL_SERVICE: &str = "baton.run/service";
 /// Annotation on workloads that have stopped for the next version of a site.
 pub const ANNOTATION_STOPPED: &str = "baton.run/stopped";
+/// Label on deployments, also of sites, that obey rollout blocks; any value but `false` counts.
+pub const LABEL_OBEY_ROLLOUT_BLOCKS: &str = "baton.run/obey-rollout-blocks";
 /// Label on Secrets with the credentials of a chart repository.
 pub const LABEL_CHART_REPOSITORY: &str = "baton.run/chart-repository";
 /// Annotation on `InstallationTargets`: the slices with the installed objects.
@@ -188,6 +199,9 @@ pub const ANNOTATION_OWNERS: &str = "package-operator.run/owners";
 /// Annotation on managed objects in other clusters: the hub of their controller, by the UID of its
 /// namespace `kube-system`. An addition to Package Operator.
 pub const ANNOTATION_HUB: &str = "baton.run/hub";
+/// Annotation on managed objects in other clusters: the chain of their controller, as the label of its
+/// revision. An addition to Package Operator.
+pub const ANNOTATION_CHAIN: &str = LABEL_CHAIN;
 /// Annotation on `ObjectSets`: image of the package they came from.
 pub const ANNOTATION_PACKAGE_SOURCE_IMAGE: &str = "package-operator.run/package-source-image";
 

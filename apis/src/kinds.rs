@@ -79,6 +79,8 @@ kinds! {
     CAPACITY_TARGET = SHIPPER, "CapacityTarget", "capacitytargets", ["ct"], namespaced;
     /// The traffic of a Release in each cluster.
     TRAFFIC_TARGET = SHIPPER, "TrafficTarget", "traffictargets", ["tt"], namespaced;
+    /// Blocks of rollouts in a namespace, or in all.
+    ROLLOUT_BLOCK = SHIPPER, "RolloutBlock", "rolloutblocks", ["rb"], namespaced;
     /// Rights of namespaces to deliver to clusters.
     SITE_ASSIGNMENT = BATON, "SiteAssignment", "siteassignments", ["siteassign"], cluster;
     /// Applications of sites.

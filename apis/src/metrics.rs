@@ -177,6 +177,8 @@ families! {
         "CapacityTargets by namespace";
     TRAFFIC_TARGETS = Gauge "shipper_objects_traffictargets" ["namespace"]
         "TrafficTargets by namespace";
+    ROLLOUT_BLOCKS = Gauge "shipper_objects_rolloutblocks" ["namespace"]
+        "RolloutBlocks by namespace";
     CLUSTERS = Gauge "shipper_objects_clusters" ["has_secret", "name", "schedulable"]
         "Clusters, each with the value 1";
     TIME_TO_INSTALLATION = Histogram "shipper_metrics_controller_time_to_installation" []

@@ -53,11 +53,18 @@ pub fn manager() -> Vec<Value> {
         ),
         rule(
             shipper::GROUP,
+            &["rolloutblocks"],
+            &["get", "list", "watch", "update"],
+        ),
+        rule(
+            shipper::GROUP,
             &["capacitytargets/status", "traffictargets/status"],
             &["get", "update", "patch"],
         ),
         rule(BATON_GROUP, &["siteassignments"], &READ),
         rule(BATON_GROUP, &["siteapplications", "sitedeployments"], &READ),
+        // The overrides of a deleted rollout block are removed.
+        rule(BATON_GROUP, &["sitedeployments"], &["patch"]),
         rule(
             BATON_GROUP,
             &["siteapplications/status", "sitedeployments/status"],

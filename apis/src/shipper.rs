@@ -9,6 +9,7 @@ mod environment;
 mod installation_target;
 mod reading;
 mod release;
+mod rollout_block;
 mod schema;
 mod traffic_target;
 
@@ -20,4 +21,5 @@ pub use condition::*;
 pub use environment::*;
 pub use installation_target::*;
 pub use release::*;
+pub use rollout_block::*;
 pub use traffic_target::*;

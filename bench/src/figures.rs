@@ -3,6 +3,7 @@
 pub(crate) mod chain;
 pub(crate) mod fleet;
 pub(crate) mod releases;
+pub(crate) mod releases_fleet;
 pub(crate) mod sites;
 mod step;
 
@@ -11,6 +12,7 @@ use serde::Serialize;
 use self::chain::Chain;
 use self::fleet::Fleet;
 use self::releases::Releases;
+use self::releases_fleet::ReleasesFleet;
 use self::sites::Sites;
 pub(crate) use self::step::{Spread, Step, Timing};
 use super::load::Shape;
@@ -40,6 +42,7 @@ pub(crate) struct Figures {
     pub(crate) chain: Option<Chain>,
     pub(crate) fleet: Option<Fleet>,
     pub(crate) releases: Option<Releases>,
+    pub(crate) releases_fleet: Option<ReleasesFleet>,
     pub(crate) sites: Option<Sites>,
 }
 
@@ -55,6 +58,7 @@ impl Figures {
             chain: None,
             fleet: None,
             releases: None,
+            releases_fleet: None,
             sites: None,
         }
     }

@@ -9,8 +9,8 @@
 //!
 //! # Caveats
 //!
-//! - Only collections of ConfigMaps are restricted. For other namespaced kinds the manager sees the
-//!   objects of all sites.
+//! - Only collections of ConfigMaps, and of the kinds of a Release, are restricted. For other namespaced
+//!   kinds the manager sees the objects of all sites.
 //! - Requests are forwarded with the credentials of an administrator: the rights of a site's
 //!   account are not measured.
 

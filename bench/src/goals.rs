@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::figures::{Figures, Step, chain, fleet, number, ratio};
 
 mod releases;
+mod releases_fleet;
 mod sites;
 
 /// A figure with its wanted and its measured value.
@@ -122,6 +123,7 @@ pub(crate) fn goals(figures: &Figures) -> Vec<Goal> {
     if figures.releases.is_some() {
         goals.releases(figures);
     }
+    goals.releases_fleet(figures);
     if let Some(sites) = &figures.sites {
         goals.sites(figures, sites);
     }

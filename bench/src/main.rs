@@ -42,7 +42,8 @@ use self::gateway::Gateway;
 use self::load::Shape;
 use self::load::chains::Chains;
 use self::load::fleet::Fleet;
-use self::load::releases::{REGION, Releases};
+use self::load::releases::fleet::ReleasesFleet;
+use self::load::releases::{FIRST_VERSION, REGION, Releases};
 use self::load::sites::Sites as Rollouts;
 use self::process::Servers;
 use self::sites::Sites;
@@ -62,6 +63,8 @@ struct Options {
     fleet: Fleet,
     #[command(flatten)]
     releases: Releases,
+    #[command(flatten)]
+    releases_fleet: ReleasesFleet,
     #[command(flatten)]
     rollouts: Rollouts,
     /// Steps to measure.
@@ -102,6 +105,9 @@ enum Scenario {
     /// Only Releases of Applications: lone ones and many at once, in one step and in three, idle
     /// ones, and a restart.
     Releases,
+    /// Only one Application that is rolled out over many clusters in three steps, and again in its next
+    /// version (takes about ten minutes, and starts `--clusters` control planes with nodes).
+    ReleasesFleet,
     /// Only sites: versions that one SiteDeployment rolls out to all of them, at once and in waves,
     /// sites that go offline meanwhile, and a restart (takes about ten minutes, and starts
     /// `--clusters` control planes).
@@ -127,19 +133,26 @@ async fn run(options: Options) -> Result<ExitCode, Error> {
     };
     bed::down(dirs, &options.bed)?;
     let afterwards = Afterwards::kept(options.keep);
-    let has_clusters = matches!(options.scenario, Scenario::Fleet | Scenario::Sites);
-    let extent = if has_clusters {
+    let clusters_have = match options.scenario {
         // No pods have to run.
-        Extent::ControlPlane
-    } else {
-        Extent::Full
+        Scenario::Fleet | Scenario::Sites => Some(Extent::ControlPlane),
+        Scenario::ReleasesFleet => Some(Extent::Full),
+        Scenario::Full
+        | Scenario::Rollout
+        | Scenario::Lone
+        | Scenario::Chain
+        | Scenario::Releases => None,
     };
+    // Pods run in the clusters, if there are any.
+    let extent = clusters_have.map_or(Extent::Full, |_| Extent::ControlPlane);
     let bed = Bed::up_with(extent, dirs, &options.bed, None, afterwards).await?;
     bed.install(&dirs.crds()).await?;
-    let sites = if has_clusters {
-        Some(Sites::start(dirs, &options.bed, options.fleet, afterwards).await?)
-    } else {
-        None
+    let sites = match clusters_have {
+        Some(extent) => {
+            let start = Sites::start(dirs, (&options.bed, extent), options.fleet, afterwards);
+            Some(start.await?)
+        }
+        None => None,
     };
     let kubeconfig = bed.kubeconfig();
     let log = format!("{}-manager.log", options.bed);
@@ -152,6 +165,12 @@ async fn run(options: Options) -> Result<ExitCode, Error> {
     let servers = Servers::of_bed(&kubeconfig);
     if options.scenario == Scenario::Releases {
         let figures = releases(dirs, &bed, &options, launch, servers).await?;
+        print(&figures, &options)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let (Scenario::ReleasesFleet, Some(clusters)) = (options.scenario, &sites) {
+        let measure = releases_fleet(dirs, &bed, &options, (launch, servers), clusters);
+        let figures = Box::pin(measure).await?;
         print(&figures, &options)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -217,6 +236,63 @@ async fn releases(
     mut launch: Launch,
     servers: Servers,
 ) -> Result<Figures, Error> {
+    let (charts, client) = charts_and_hub(dirs, bed, &mut launch).await?;
+    let kubeconfig = bed.kubeconfig();
+    let hub = kubeconfig.as_path();
+    let join = sites::join(&launch.binary, (CLUSTER, REGION), hub, hub).await;
+    join.map_err(Error::Join)?;
+    let shape = options.releases;
+    let mut measured = figures::releases::Releases::new(shape);
+    measured.bare = bare::releases::measure(&client, &servers, &shape, 1).await?;
+    let mut figures = Figures::new(options.shape);
+    figures.releases = Some(measured);
+    let mut steps = Steps::start(client, launch, servers, figures).await?;
+    steps.releases(shape, charts.url()).await?;
+    steps.finish_with_bare_releases().await
+}
+
+/// Measures an Application whose clusters are parts of control planes.
+async fn releases_fleet(
+    dirs: &Dirs,
+    bed: &Bed,
+    options: &Options,
+    (mut launch, servers): (Launch, Servers),
+    clusters: &Sites,
+) -> Result<Figures, Error> {
+    let (charts, client) = charts_and_hub(dirs, bed, &mut launch).await?;
+    let shape = options.releases_fleet;
+    let names: Vec<String> = shape.names().collect();
+    let (planes, kubeconfig) = clusters.planes();
+    let gateway = Gateway::start(
+        &kubeconfig.unwrap_or_default(),
+        names.iter().cloned(),
+        &planes,
+    )?;
+    clusters.namespaces(names.iter().cloned()).await?;
+    let template = steps::releases::fleet::template(shape, &charts.url(), FIRST_VERSION);
+    let bare = async |round| {
+        bare::releases::measure_fleet(&client, &planes, &names, &template, round).await
+    };
+    let measured = figures::releases_fleet::ReleasesFleet::new(shape).with_bare(bare(1).await?);
+    let mut figures = Figures::new(options.shape);
+    figures.releases_fleet = Some(measured);
+    let mut steps = Steps::start(client.clone(), launch, servers, figures).await?;
+    steps
+        .releases_fleet(shape, (clusters, &gateway), &charts.url())
+        .await?;
+    let mut figures = steps.finish().await?;
+    let measured = figures.releases_fleet.take();
+    let after = bare(2).await?;
+    figures.releases_fleet = measured.map(|measured| measured.with_bare(after));
+    Ok(figures)
+}
+
+/// Prepares a hub for Releases: the kinds, helm, a repository with charts, and the manager's namespace.
+async fn charts_and_hub(
+    dirs: &Dirs,
+    bed: &Bed,
+    launch: &mut Launch,
+) -> Result<(Repository, Client), Error> {
     bed.install(&dirs.release_crds()).await?;
     let helm = tools::helm(dirs).await?;
     let charts = Repository::start(dirs).await?;
@@ -230,17 +306,7 @@ async fn releases(
     let client = target::client(&kubeconfig).await?;
     // The namespace is for the credentials of clusters, and later for the lease.
     Target::create(&client, MANAGER_NAMESPACE).await?;
-    let hub = kubeconfig.as_path();
-    let join = sites::join(&launch.binary, (CLUSTER, REGION), hub, hub).await;
-    join.map_err(Error::Join)?;
-    let shape = options.releases;
-    let mut measured = figures::releases::Releases::new(shape);
-    measured.bare = bare::releases::measure(&client, &servers, &shape, 1).await?;
-    let mut figures = Figures::new(options.shape);
-    figures.releases = Some(measured);
-    let mut steps = Steps::start(client, launch, servers, figures).await?;
-    steps.releases(shape, charts.url()).await?;
-    steps.finish_with_bare_releases().await
+    Ok((charts, client))
 }
 
 async fn measure(
@@ -280,7 +346,7 @@ async fn measure(
             steps.bare().await?;
         }
         // These scenarios are measured with their own clusters.
-        Scenario::Fleet | Scenario::Releases | Scenario::Sites => {}
+        Scenario::Fleet | Scenario::Releases | Scenario::ReleasesFleet | Scenario::Sites => {}
     }
     steps.finish().await
 }

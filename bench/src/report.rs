@@ -3,6 +3,7 @@
 mod chain;
 mod fleet;
 mod releases;
+mod releases_fleet;
 mod sites;
 mod table;
 
@@ -53,6 +54,8 @@ pub(crate) fn tables(figures: &Figures) -> String {
             .as_ref()
             .map(|_| releases::NOTES.to_owned()),
     );
+    let fleet = figures.releases_fleet.as_ref();
+    notes.extend(fleet.map(|_| releases_fleet::NOTES.to_owned()));
     notes.extend(figures.sites.as_ref().map(|_| sites::NOTES.to_owned()));
     if figures.unsteadiness() > NORMAL_DIFFERENCE {
         notes.push(format!(
@@ -70,6 +73,8 @@ pub(crate) fn tables(figures: &Figures) -> String {
         parts.extend(fleet.map(|fleet| fleet::tables(fleet, shape.objects(), shape.sets)));
         let releases = figures.releases.as_ref();
         parts.extend(releases.map(|releases| releases::tables(figures, releases)));
+        let fleet = figures.releases_fleet.as_ref();
+        parts.extend(fleet.map(|fleet| releases_fleet::tables(figures, fleet)));
         parts.extend(figures.sites.as_ref().map(sites::tables));
         parts.push(format!("Goals\n{}", verdicts(figures)));
     }
@@ -80,10 +85,16 @@ fn head(figures: &Figures) -> String {
     let shape = figures.shape;
     let mut lines = Vec::new();
     // The bare objects have the shape of the sets, even if no set is measured.
-    let is_plain =
-        |step: &Step| !step.is_of_chain() && !step.is_of_releases() && !step.is_of_sites();
-    let has_others =
-        figures.chain.is_some() || figures.releases.is_some() || figures.sites.is_some();
+    let is_plain = |step: &Step| {
+        !step.is_of_chain()
+            && !step.is_of_releases()
+            && !step.is_of_releases_fleet()
+            && !step.is_of_sites()
+    };
+    let has_others = figures.chain.is_some()
+        || figures.releases.is_some()
+        || figures.releases_fleet.is_some()
+        || figures.sites.is_some();
     if !has_others || figures.steps.iter().any(is_plain) {
         let class = shape.phase_class.map_or_else(String::new, |class| {
             format!(" All phases are handed to the class {class}.")
@@ -101,6 +112,7 @@ fn head(figures: &Figures) -> String {
     lines.extend(chain.map(|chain| chain::head(chain, &shape)));
     lines.extend(figures.fleet.as_ref().map(fleet::head));
     lines.extend(figures.releases.as_ref().map(releases::head));
+    lines.extend(figures.releases_fleet.as_ref().map(releases_fleet::head));
     lines.extend(figures.sites.as_ref().map(sites::head));
     lines.push(format!(
         "{} processors, shared by the API server, the manager and the bench.",

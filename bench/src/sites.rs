@@ -50,17 +50,17 @@ struct Site {
 }
 
 impl Sites {
-    /// Starts the clusters, in beds that are named after that of the hub.
+    /// Starts the clusters with these servers, in beds that are named after that of the hub.
     pub(crate) async fn start(
         dirs: &Dirs,
-        hub: &bed::Name,
+        (hub, extent): (&bed::Name, Extent),
         fleet: Fleet,
         afterwards: Afterwards,
     ) -> Result<Self, Error> {
         let start = async |name: String| {
             let bed: bed::Name = format!("{hub}-{name}").parse()?;
             bed::down(dirs, &bed)?;
-            let bed = Bed::up_with(Extent::ControlPlane, dirs, &bed, None, afterwards).await?;
+            let bed = Bed::up_with(extent, dirs, &bed, None, afterwards).await?;
             let client = target::client(&bed.kubeconfig()).await?;
             Ok::<_, Error>(Site { bed, client, name })
         };

@@ -139,6 +139,8 @@ fn files() -> Result<Vec<(String, String)>, Error> {
         .into_iter()
         .map(|(_, crd)| crd.metadata.name.unwrap_or_default());
     groups.push(manifests::policy(&names.collect::<Vec<_>>()));
+    groups.push(manifests::blocks());
+    groups.push(manifests::environments());
     groups.push(monitoring()?);
 
     let mut files = Vec::new();

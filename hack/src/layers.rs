@@ -29,7 +29,11 @@ const LAYERS: &[&[&str]] = &[
     &["plugin/src/connect"],
     &["plugin/src/cluster"],
     &["plugin/src"],
-    &["plugin/src/adopt", "plugin/src/rollback"],
+    &[
+        "plugin/src/adopt",
+        "plugin/src/backup",
+        "plugin/src/rollback",
+    ],
     &["plugin/src/commands"],
     &["plugin/src/cli"],
     &["plugin/src/main"],

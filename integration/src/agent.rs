@@ -38,7 +38,7 @@ pub struct Setup<'a> {
     hub_token: Option<String>,
     site_token: Option<String>,
     lease: bool,
-    clock: i64,
+    clock: Option<i64>,
 }
 
 /// An agent with its own state directory. It runs or is stopped.
@@ -52,7 +52,7 @@ pub struct Agent {
     cluster: String,
     /// True if the agent waits for its lease.
     lease: bool,
-    /// The agent's clock, if it is another one.
+    /// The agent's clock, if a test sets it.
     clock: Option<ShiftedClock>,
     log: Log,
     dir: TempDir,
@@ -69,7 +69,7 @@ impl Joined {
             hub_token: None,
             site_token: None,
             lease: false,
-            clock: 0,
+            clock: None,
         }
     }
 }
@@ -106,9 +106,9 @@ impl Setup<'_> {
         self
     }
 
-    /// Sets the agent's clock ahead by this number of seconds.
+    /// Sets the agent's clock ahead by this number of seconds, which [`Agent::clock`] changes later.
     pub fn clock(mut self, seconds: i64) -> Self {
-        self.clock = seconds;
+        self.clock = Some(seconds);
         self
     }
 
@@ -135,7 +135,7 @@ impl Setup<'_> {
             log: Log::of(&format!("agent-{cluster}")),
             cluster,
             lease: self.lease,
-            clock: (self.clock != 0).then(|| ShiftedClock::ahead(self.clock)),
+            clock: self.clock.map(ShiftedClock::ahead),
             dir: tempfile::tempdir().unwrap(),
         };
         agent.replace_hub_token(&hub_token);
@@ -191,6 +191,12 @@ impl Agent {
             Some(program) => program,
             None => panic!("the agent does not run"),
         }
+    }
+
+    /// Returns the agent's clock, which its setup must have set.
+    #[must_use]
+    pub fn clock(&self) -> &ShiftedClock {
+        self.clock.as_ref().unwrap()
     }
 
     /// Returns the current metrics of the agent.

@@ -8,25 +8,22 @@
 //! app.promote(0, 1).await;
 //! ```
 
-use std::time::Instant;
+use std::time::Duration;
 
 use baton_hack::charts::Repository;
 use baton_hack::paths::Dirs;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
-use tokio::time::sleep;
 
 use crate::cluster::Cluster;
 use crate::endpoint::Endpoint;
 use crate::manifest::{Entry, object};
-use crate::namespace::{INTERVAL, TestNamespace};
+use crate::namespace::{TIMEOUT, TestNamespace};
 use crate::network::network;
+use crate::polls::Polls;
 use crate::sites::{Joined, PUSH, Site};
 
 const API_VERSION: &str = "shipper.booking.com/v1alpha1";
-/// Time limit of a step.
-const TIMEOUT: std::time::Duration = std::time::Duration::from_mins(1);
-
 /// A step: its name, capacity and traffic of the incumbent and of the contender.
 pub type Step = (&'static str, [u32; 2], [u32; 2]);
 
@@ -85,54 +82,32 @@ impl<'a> TestApplication<'a> {
     /// As [`TestApplication::new`], but the hub reaches this site at `url`, through a network of
     /// the test.
     pub async fn through(ns: &'a TestNamespace, name: &str, site: &Site, url: &str) -> Self {
-        let region = ns.name().to_owned();
-        let hub = Endpoint::of_bed(ns.cluster().kubeconfig());
-        let account = object("v1", "ServiceAccount", "application-cluster");
-        ns.create(&account).await;
-        let admin = json!({
-            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin",
-        });
-        let subject = json!({
-            "kind": "ServiceAccount", "name": account.name(), "namespace": ns.name(),
-        });
-        let binding = object(
-            "rbac.authorization.k8s.io/v1",
-            "ClusterRoleBinding",
-            &ns.unique("application-cluster"),
-        );
-        let binding = binding
-            .with("/roleRef", admin)
-            .with("/subjects", json!([subject]));
-        ns.create_elsewhere(&binding).await;
-        let token = ns.cluster().token(ns.name(), account.name()).await;
-        let local = site
-            .join(ns)
-            .named(&ns.unique("hub"))
-            .spec("region", region.as_str())
-            .spec("apiMaster", hub.url())
-            .secret(json!({ "token": token, "ca.crt": hub.ca }))
-            .create()
-            .await;
-        let remote = site
-            .join(ns)
-            .named(&ns.unique("site"))
-            .through(url)
-            .spec("region", region.as_str())
-            .create()
-            .await;
-        let mut places = Vec::new();
-        for (joined, cluster) in [
-            (local, Cluster::connect(ns.cluster().kubeconfig()).await),
-            (remote, site.cluster().await),
-        ] {
-            joined.becomes("Connected", "True").await;
-            places.push(TestCluster { joined, cluster });
-        }
+        let local = join_itself(ns, site).await;
+        let remote = site.join(ns).named(&ns.unique("site")).through(url);
+        let remote = remote.spec("region", ns.name()).create().await;
+        remote.becomes("Connected", "True").await;
+        Self::of(ns, name, [local, remote]).await
+    }
+
+    /// As [`TestApplication::new`], but an agent serves the site. The caller starts it.
+    pub async fn with_agent(ns: &'a TestNamespace, name: &str, site: &Site) -> Self {
+        let local = join_itself(ns, site).await;
+        let remote = site.join(ns).named(&ns.unique("site")).pull();
+        let remote = remote.spec("region", ns.name()).create().await;
+        Self::of(ns, name, [local, remote]).await
+    }
+
+    /// The Application of these clusters: the hub and a site.
+    async fn of(ns: &'a TestNamespace, name: &str, [hub, site]: [Joined; 2]) -> Self {
+        let hub_cluster = Cluster::connect(ns.cluster().kubeconfig()).await;
+        let site_cluster = site.site().cluster().await;
+        let places = [(hub, hub_cluster), (site, site_cluster)];
+        let places = places.map(|(joined, cluster)| TestCluster { joined, cluster });
         Self {
             ns,
-            clusters: places,
+            clusters: places.into(),
             name: name.to_owned(),
-            region,
+            region: ns.name().to_owned(),
             repository: charts().await.url(),
         }
     }
@@ -209,20 +184,20 @@ impl<'a> TestApplication<'a> {
 
     /// Waits until the Release of a generation satisfies a predicate, and returns it.
     pub async fn becomes(&self, wanted: i64, text: &str, holds: impl Fn(&Value) -> bool) -> Value {
-        let start = Instant::now();
+        let polls = Polls::start();
         loop {
             let release = self.find(wanted).await;
             if let Some(release) = release.as_ref().filter(|release| holds(release)) {
                 return release.clone();
             }
-            if start.elapsed() > TIMEOUT {
+            if polls.elapsed() > TIMEOUT {
                 let yaml = serde_saphyr::to_string(&release).unwrap();
                 panic!(
                     "Release {wanted} of {} was to become {text}, and is\n{yaml}",
                     self.name
                 );
             }
-            sleep(INTERVAL).await;
+            polls.pause().await;
         }
     }
 
@@ -245,6 +220,35 @@ impl<'a> TestApplication<'a> {
                 && state.is_some_and(|state| state.values().all(|value| value == "False"))
         })
         .await
+    }
+
+    /// Fails if a Release leaves a step within two seconds, or the pods that it is to have change. For a
+    /// Release that was promoted and must wait.
+    pub async fn stays_at_step(&self, wanted: i64, step: i64) {
+        let target = Self::kind("CapacityTarget", name(&self.release(wanted).await));
+        let before = self.ns.live(&target).await["spec"].clone();
+        self.ns
+            .stays(Duration::from_secs(2), "the step", async || {
+                let status = self.release(wanted).await["status"].take();
+                status["achievedStep"]["step"] == step
+                    && status["strategy"]["state"]["waitingForCommand"] == "True"
+                    && self.ns.live(&target).await["spec"] == before
+            })
+            .await;
+    }
+
+    /// Waits until an event of an object was recorded: its type, its reason and its message.
+    pub async fn recorded(&self, about: &Value, wanted: [&str; 3]) {
+        let like = self.ns.reference(&object("v1", "Event", "any"));
+        self.ns
+            .eventually(&format!("the event {wanted:?}"), async || {
+                let events = self.ns.cluster().list(&like, "").await;
+                events.iter().any(|event| {
+                    event["involvedObject"]["uid"] == about["metadata"]["uid"]
+                        && ["type", "reason", "message"].map(|field| &event[field]) == wanted
+                })
+            })
+            .await;
     }
 
     /// Sets the target step of a Release.
@@ -272,7 +276,6 @@ impl<'a> TestApplication<'a> {
         let text = format!("{count} pods of {}", name(release));
         let wanted = vec![count; self.clusters.len()];
         self.ns
-            .within(TIMEOUT)
             .eventually(&text, async || self.ready_pods(release).await == wanted)
             .await;
     }
@@ -339,6 +342,39 @@ impl<'a> TestApplication<'a> {
         let deleted = self.ns.cluster().delete(release, "Background").await;
         assert!(deleted, "{} was gone", name(release));
     }
+}
+
+/// Joins the hub to itself, as a cluster of the region of the test.
+async fn join_itself(ns: &TestNamespace, site: &Site) -> Joined {
+    let hub = Endpoint::of_bed(ns.cluster().kubeconfig());
+    let account = object("v1", "ServiceAccount", "application-cluster");
+    ns.create(&account).await;
+    let admin = json!({
+        "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin",
+    });
+    let subject = json!({
+        "kind": "ServiceAccount", "name": account.name(), "namespace": ns.name(),
+    });
+    let binding = object(
+        "rbac.authorization.k8s.io/v1",
+        "ClusterRoleBinding",
+        &ns.unique("application-cluster"),
+    );
+    let binding = binding
+        .with("/roleRef", admin)
+        .with("/subjects", json!([subject]));
+    ns.create_elsewhere(&binding).await;
+    let token = ns.cluster().token(ns.name(), account.name()).await;
+    let local = site
+        .join(ns)
+        .named(&ns.unique("hub"))
+        .spec("region", ns.name())
+        .spec("apiMaster", hub.url())
+        .secret(json!({ "token": token, "ca.crt": hub.ca }))
+        .create()
+        .await;
+    local.becomes("Connected", "True").await;
+    local
 }
 
 /// Returns the status of a condition, or an empty text without the condition.

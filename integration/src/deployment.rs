@@ -1,18 +1,13 @@
 //! Deployments, and the revisions that they create.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Map, Value, json};
-use tokio::time::sleep;
 
 use crate::cluster::Refused;
 use crate::live::{controller, uid};
-use crate::namespace::{INTERVAL, LABEL_TEST, Scope, TestNamespace};
+use crate::namespace::{LABEL_TEST, Scope, TIMEOUT, TestNamespace};
+use crate::polls::Polls;
 use crate::revision::{Expectation, Revision};
 use crate::set::SetBuilder;
-
-/// Time limit of a wait for a deployment.
-pub const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The fields of a revision's content, which a template and a revision have in common.
 const CONTENT: [&str; 4] = [
@@ -130,7 +125,7 @@ impl<'a> DeploymentBuilder<'a> {
 }
 
 /// Conditions of a deployment whose newest content is rolled out.
-const CONCLUDED: [Expectation<'_>; 3] = [
+pub const CONCLUDED: [Expectation<'_>; 3] = [
     Expectation::Because("Progressing", "False", "Idle"),
     Expectation::Because("Available", "True", "Available"),
     Expectation::Says("Available", "Latest Revision is Available."),
@@ -228,16 +223,16 @@ impl TestDeployment<'_> {
 
     /// Waits until the deployment satisfies all conditions at the same time, and returns it.
     pub async fn reaches(&self, wanted: &[Expectation<'_>]) -> Revision {
-        let start = Instant::now();
+        let polls = Polls::start();
         loop {
             let deployment = self.read().await;
             if deployment.has(wanted) {
                 return deployment;
             }
-            if start.elapsed() > TIMEOUT {
+            if polls.elapsed() > TIMEOUT {
                 deployment.assert(wanted);
             }
-            sleep(INTERVAL).await;
+            polls.pause().await;
         }
     }
 
@@ -257,7 +252,7 @@ impl TestDeployment<'_> {
 
     /// Waits until the status reports the current generation, and returns the deployment.
     pub async fn observed(&self) -> Revision {
-        let start = Instant::now();
+        let polls = Polls::start();
         loop {
             let deployment = self.read().await;
             let observed = deployment.condition("Progressing").is_some_and(|reported| {
@@ -267,12 +262,12 @@ impl TestDeployment<'_> {
                 return deployment;
             }
             assert!(
-                start.elapsed() <= TIMEOUT,
+                polls.elapsed() <= TIMEOUT,
                 "{} was to be observed, and is\n{}",
                 self.name,
                 deployment.status()
             );
-            sleep(INTERVAL).await;
+            polls.pause().await;
         }
     }
 
@@ -314,7 +309,7 @@ impl TestDeployment<'_> {
     /// Waits until the revision of a number satisfies all conditions at the same time, and returns
     /// it.
     pub async fn set_reaches(&self, number: i64, wanted: &[Expectation<'_>]) -> Revision {
-        let start = Instant::now();
+        let polls = Polls::start();
         loop {
             let mut sets = self.sets().await;
             sets.retain(|set| set.number() == Some(number));
@@ -329,22 +324,22 @@ impl TestDeployment<'_> {
                 if set.has(wanted) {
                     return set;
                 }
-                if start.elapsed() > TIMEOUT {
+                if polls.elapsed() > TIMEOUT {
                     set.assert(wanted);
                 }
             }
             assert!(
-                start.elapsed() <= TIMEOUT,
+                polls.elapsed() <= TIMEOUT,
                 "waited in vain for revision {number} of {}",
                 self.name
             );
-            sleep(INTERVAL).await;
+            polls.pause().await;
         }
     }
 
     /// Waits until the deployment has exactly the revisions of these numbers, and returns them.
     pub async fn has_sets(&self, numbers: &[i64]) -> Vec<Revision> {
-        let start = Instant::now();
+        let polls = Polls::start();
         loop {
             let sets = self.sets().await;
             if sets
@@ -356,11 +351,11 @@ impl TestDeployment<'_> {
             }
             let found: Vec<_> = sets.iter().map(|set| (set.number(), set.name())).collect();
             assert!(
-                start.elapsed() <= TIMEOUT,
+                polls.elapsed() <= TIMEOUT,
                 "{} was to have exactly the revisions {numbers:?}, and has {found:?}",
                 self.name
             );
-            sleep(INTERVAL).await;
+            polls.pause().await;
         }
     }
 }

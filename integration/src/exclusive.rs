@@ -20,7 +20,7 @@ use crate::work;
 
 /// Number of tests that have a bed to themselves at the same time. They mostly wait, above all for
 /// a manager to become idle.
-const TURNS: usize = 3;
+const TURNS: usize = 4;
 
 /// The beds, each started for the first test that gets it. There is one more than there are turns,
 /// so that a manager can clear it between two tests.
@@ -97,11 +97,10 @@ impl Exclusive {
         &self.cluster
     }
 
-    /// Installs the kinds of Releases. The manager discovers them once they are served.
+    /// Installs the kinds of Releases again, after the test has deleted their definitions.
     pub async fn install_releases(&self) {
-        let dirs = Dirs::from_env().unwrap();
         let bed = BEDS[self.index].get().unwrap();
-        bed.bed.install(&dirs.release_crds()).await.unwrap();
+        install_releases(&bed.bed).await;
     }
 
     /// Saves the state of the cluster. The servers are stopped for a moment.
@@ -237,7 +236,14 @@ async fn start(index: usize) -> ExclusiveBed {
     let bed = Bed::up(&dirs, &name.parse().unwrap(), None, Afterwards::End).await;
     let bed = bed.unwrap_or_else(|error| panic!("{error}"));
     bed.install(&dirs.crds()).await.unwrap();
+    // The manager lists kinds that are not served again and again, and tests count its requests.
+    install_releases(&bed).await;
     ExclusiveBed { bed, _guard: guard }
+}
+
+async fn install_releases(bed: &Bed) {
+    let dirs = Dirs::from_env().unwrap();
+    bed.install(&dirs.release_crds()).await.unwrap();
 }
 
 /// Removes the finalizers of objects that are being deleted. The managers that would remove them

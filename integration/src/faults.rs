@@ -36,7 +36,6 @@ mod stream;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, header};
@@ -188,7 +187,12 @@ impl Faults {
         text: &str,
         holds: impl Fn(&[ObservedRequest]) -> bool,
     ) -> Vec<ObservedRequest> {
-        self.until_within(TIMEOUT, text, holds).await
+        let mut requests = self.shared.requests.subscribe();
+        let found = timeout(TIMEOUT, requests.wait_for(|requests| holds(requests))).await;
+        let Ok(found) = found else {
+            panic!("waited in vain for {text} among {:#?}", self.requests());
+        };
+        found.unwrap().clone()
     }
 
     /// Waits until one of the objects is read after the first `earlier` requests. Each is named by a
@@ -200,21 +204,6 @@ impl Faults {
         let text = format!("a GET of {}", paths.join(" or "));
         self.until(&text, |requests| requests[earlier..].iter().any(is_get))
             .await;
-    }
-
-    /// As [`Faults::until`], with another time limit.
-    pub async fn until_within(
-        &self,
-        patience: Duration,
-        text: &str,
-        holds: impl Fn(&[ObservedRequest]) -> bool,
-    ) -> Vec<ObservedRequest> {
-        let mut requests = self.shared.requests.subscribe();
-        let found = timeout(patience, requests.wait_for(|requests| holds(requests))).await;
-        let Ok(found) = found else {
-            panic!("waited in vain for {text} among {:#?}", self.requests());
-        };
-        found.unwrap().clone()
     }
 }
 

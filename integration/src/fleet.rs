@@ -9,22 +9,17 @@
 //! fleet.becomes("web", "complete", |live| reason(live, "Progressing")[0] == "Complete").await;
 //! ```
 
-use std::time::Instant;
-
 use serde_json::{Value, json};
-use tokio::time::sleep;
 
 use crate::application::reason;
 use crate::endpoint::Endpoint;
 use crate::manifest::{Entry, configmap, fields_equal, object};
-use crate::namespace::{INTERVAL, TestNamespace};
+use crate::namespace::{TIMEOUT, TestNamespace};
+use crate::polls::Polls;
 use crate::sites::Joined;
 
 /// The API group and version of the kinds.
 const API_VERSION: &str = "baton.run/v1alpha1";
-/// Time limit of a wait. Waves follow one another, and each site has its own control plane.
-const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(90);
-
 /// The label that selects the sites of a test.
 pub const LABEL: &str = "baton.run/test";
 /// Name of the application of a test.
@@ -55,6 +50,13 @@ pub fn version(version: &str) -> Value {
 pub fn version_with(version: &str, other: &str) -> Value {
     let settings = settings().data("version", version).data("other", other);
     spec(version, &[settings])
+}
+
+/// Returns the objects of a version that has an object of its own beside the settings.
+#[must_use]
+pub fn with_own(version: &str) -> [Entry; 2] {
+    let own = configmap(&format!("only-{version}"));
+    [settings(), own].map(|entry| entry.data("version", version).data("other", version))
 }
 
 /// Returns a version of the application with these objects.
@@ -134,7 +136,7 @@ impl<'a> Fleet<'a> {
     /// Waits until the deployment's status is current and a predicate holds, and returns the
     /// deployment.
     pub async fn becomes(&self, name: &str, text: &str, holds: impl Fn(&Value) -> bool) -> Value {
-        let start = Instant::now();
+        let polls = Polls::start();
         let entry = Self::kind("SiteDeployment", name);
         loop {
             let live = self.ns.live(&entry).await;
@@ -142,11 +144,11 @@ impl<'a> Fleet<'a> {
             if is_current && holds(&live) {
                 return live;
             }
-            if start.elapsed() > TIMEOUT {
+            if polls.elapsed() > TIMEOUT {
                 let yaml = serde_saphyr::to_string(&live).unwrap();
                 panic!("SiteDeployment {name} was to be {text}, and is\n{yaml}");
             }
-            sleep(INTERVAL).await;
+            polls.pause().await;
         }
     }
 
@@ -208,7 +210,7 @@ impl<'a> Fleet<'a> {
     pub async fn has_version(&self, site: &Joined, version: Option<&str>) {
         let text = format!("site {} to have version {version:?}", site.name());
         let has = async || self.version_in(site).await.as_deref() == version;
-        self.ns.within(TIMEOUT).eventually(&text, has).await;
+        self.ns.eventually(&text, has).await;
     }
 }
 

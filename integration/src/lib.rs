@@ -34,6 +34,7 @@ pub mod endpoint;
 pub mod exclusive;
 pub mod faults;
 pub mod fleet;
+pub mod forged;
 pub mod guard;
 pub mod hostile;
 pub mod live;
@@ -44,6 +45,7 @@ mod network;
 pub mod page;
 pub mod picture;
 pub mod plugin;
+mod polls;
 pub mod program;
 pub mod proxy;
 pub mod recording;
@@ -63,7 +65,6 @@ mod work;
 
 /// The items that nearly every test uses.
 pub mod prelude {
-    pub use crate::both_scopes;
     pub use crate::cluster::{Cluster, Refused};
     pub use crate::deployment::{TestDeployment, annotation, lifecycle, previous};
     pub use crate::live::{
@@ -80,12 +81,13 @@ pub mod prelude {
         Expectation::{self, Because, Controls, Is, No, Phase, Says},
         Revision,
     };
+    pub use crate::{alternating_scopes, both_scopes};
     pub use serde_json::{Value, json};
     pub use std::time::Duration;
 }
 
 /// Runs each `async fn $name(scope: Scope)` of the module once per scope of revisions, as `$name::set` and
-/// `$name::cluster_set`.
+/// `$name::cluster_set`. For behaviour that depends on the scope: names, rights, places, definitions.
 #[macro_export]
 macro_rules! both_scopes {
     ($($(#[$attribute:meta])* $name:ident;)+) => {$(
@@ -102,4 +104,45 @@ macro_rules! both_scopes {
             }
         }
     )+};
+}
+
+/// As [`both_scopes`], for behaviour of the one implementation for both scopes: the first function runs in
+/// a namespace, the second one in the cluster, and so on. The other half has `#[ignore]`, and runs with
+/// `-- --include-ignored`.
+#[macro_export]
+macro_rules! alternating_scopes {
+    () => {};
+    ($(#[$attribute:meta])* $name:ident; $($rest:tt)*) => {
+        $(#[$attribute])*
+        mod $name {
+            #[tokio::test]
+            async fn set() {
+                super::$name($crate::namespace::Scope::Namespaced).await;
+            }
+
+            #[tokio::test]
+            #[ignore = "the other scope"]
+            async fn cluster_set() {
+                super::$name($crate::namespace::Scope::Cluster).await;
+            }
+        }
+        $crate::alternating_scopes! { @cluster $($rest)* }
+    };
+    (@cluster) => {};
+    (@cluster $(#[$attribute:meta])* $name:ident; $($rest:tt)*) => {
+        $(#[$attribute])*
+        mod $name {
+            #[tokio::test]
+            #[ignore = "the other scope"]
+            async fn set() {
+                super::$name($crate::namespace::Scope::Namespaced).await;
+            }
+
+            #[tokio::test]
+            async fn cluster_set() {
+                super::$name($crate::namespace::Scope::Cluster).await;
+            }
+        }
+        $crate::alternating_scopes! { $($rest)* }
+    };
 }

@@ -11,7 +11,7 @@ use crate::program::{Log, Program};
 
 /// The interval of the agents' heartbeats in seconds. An agent is reported as lost after six
 /// seconds without a heartbeat.
-const HEARTBEAT: &str = "--agent-heartbeat=2";
+pub const HEARTBEAT: &str = "--agent-heartbeat=2";
 
 /// A running manager.
 ///

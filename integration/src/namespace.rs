@@ -12,22 +12,23 @@ use tokio::time::sleep;
 use crate::cluster::{Cluster, Refused};
 use crate::manager::Manager;
 use crate::manifest::{Entry, object};
+use crate::polls::Polls;
 use crate::program::Log;
 use crate::revision::{Expectation, Revision};
 use crate::work;
 
-/// The usual time limit of a wait. A machine that is shared with others may stand still for many
-/// seconds.
-pub const TIMEOUT: Duration = Duration::from_mins(1);
+/// The usual time limit of a wait. Only a test that fails reaches it. A machine that is shared with others
+/// may stand still for many seconds, and Kubernetes deletes a namespace in minutes then.
+pub const TIMEOUT: Duration = Duration::from_mins(3);
 
-/// Time limit for garbage collection to discover new kinds.
-const GARBAGE: Duration = Duration::from_secs(90);
-
-/// Time between two polls.
-pub(crate) const INTERVAL: Duration = Duration::from_millis(50);
+/// Time between two looks at a state that must not change.
+pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The label of a test's namespace and of its cluster-scoped revisions.
 pub const LABEL_TEST: &str = "baton.run/integration-test";
+
+/// Value of the label of a namespace whose test is over, without content.
+pub const EMPTIED: &str = "emptied";
 
 /// The scope of the revisions of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +50,9 @@ pub struct TestNamespace {
     scope: Scope,
     cluster: Cluster,
     log: Log,
+    /// True if the namespace is deleted after the test. The cluster of the test run keeps it without
+    /// content.
+    is_deleted: bool,
     elsewhere: Mutex<Vec<Value>>,
 }
 
@@ -64,7 +68,9 @@ impl TestNamespace {
     pub async fn new(scope: Scope) -> Self {
         let cluster = Cluster::shared().await;
         let log = Manager::shared(cluster.kubeconfig()).log().clone();
-        Self::on(cluster, log, scope).await
+        let mut namespace = Self::on(cluster, log, scope).await;
+        namespace.is_deleted = false;
+        namespace
     }
 
     /// Creates a namespace on a cluster whose manager writes `log`.
@@ -81,6 +87,7 @@ impl TestNamespace {
             scope,
             cluster,
             log,
+            is_deleted: true,
             elsewhere: Mutex::default(),
         }
     }
@@ -264,12 +271,12 @@ impl TestNamespace {
         text: &str,
         predicate: impl Fn(&Value) -> bool,
     ) -> Value {
-        let start = Instant::now();
+        let polls = Polls::start();
         loop {
             let object = self.get(entry).await;
             match object {
                 Some(object) if predicate(&object) => return object,
-                object if start.elapsed() > TIMEOUT => {
+                object if polls.elapsed() > TIMEOUT => {
                     let yaml = serde_saphyr::to_string(&object).unwrap();
                     panic!(
                         "{} {} was to become {text}, and is\n{yaml}",
@@ -277,7 +284,7 @@ impl TestNamespace {
                         entry.name()
                     );
                 }
-                _ => sleep(INTERVAL).await,
+                _ => polls.pause().await,
             }
         }
     }
@@ -357,11 +364,10 @@ impl TestNamespace {
             object["metadata"]["namespace"] = self.name.as_str().into();
         }
         self.cluster.create(&object).await.unwrap();
-        self.within(GARBAGE)
-            .eventually("garbage to be collected", async || {
-                self.cluster.get(&object).await.is_none()
-            })
-            .await;
+        self.eventually("garbage to be collected", async || {
+            self.cluster.get(&object).await.is_none()
+        })
+        .await;
     }
 
     /// Fails if a predicate ceases to hold within this time. For changes that must *not* happen.
@@ -383,28 +389,28 @@ impl TestNamespace {
 impl Patient<'_> {
     /// Waits until a revision satisfies all conditions at the same time, and returns it.
     pub async fn reaches(&self, name: &str, wanted: &[Expectation<'_>]) -> Revision {
-        let start = Instant::now();
+        let polls = Polls::start();
         loop {
             let revision = self.namespace.read_set(name).await;
             if revision.has(wanted) {
                 return revision;
             }
-            if start.elapsed() > self.patience {
+            if polls.elapsed() > self.patience {
                 revision.assert(wanted);
             }
-            sleep(INTERVAL).await;
+            polls.pause().await;
         }
     }
 
     /// Waits until a predicate holds.
     pub async fn eventually(&self, text: &str, holds: impl AsyncFn() -> bool) {
-        let start = Instant::now();
+        let polls = Polls::start();
         while !holds().await {
             assert!(
-                start.elapsed() <= self.patience,
+                polls.elapsed() <= self.patience,
                 "waited in vain for {text}"
             );
-            sleep(INTERVAL).await;
+            polls.pause().await;
         }
     }
 }

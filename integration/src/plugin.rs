@@ -14,10 +14,7 @@ use serde_json::{Value, json};
 pub use self::requests::SeenPlugin;
 use crate::guard::{Guard, beside_tests};
 use crate::manifest::object;
-use crate::namespace::TestNamespace;
-
-/// Time limit for the plugin to write an expected output, or to end when it is interrupted.
-const TIMEOUT: Duration = Duration::from_mins(1);
+use crate::namespace::{TIMEOUT, TestNamespace};
 
 /// Replaces the exit code of a run that ended by a signal.
 pub const BY_A_SIGNAL: i32 = -1;
@@ -198,7 +195,8 @@ impl Running {
             match self.lines.recv_timeout(left) {
                 Ok(line) => self.reported.push(line),
                 Err(error) => panic!(
-                    "the plugin was to write {text} ({error}), and wrote\n{}",
+                    "the plugin was to write {text} ({error}), ended with {:?}, and wrote\n{}",
+                    self.child.try_wait(),
                     self.reported.join("\n")
                 ),
             }

@@ -19,9 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 #[cfg(target_os = "linux")]
 pub use self::stalled::Stalled;
 use crate::guard::{Guard, beside_tests};
-
-/// Time limit for a program to become healthy or ready, and to end when it is asked to.
-const TIMEOUT: Duration = Duration::from_mins(1);
+use crate::namespace::TIMEOUT;
 
 /// Number of ports that are tried. Another process may take a free port before the program does.
 const ATTEMPTS: usize = 3;

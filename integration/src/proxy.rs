@@ -41,7 +41,6 @@ mod switch;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
@@ -155,18 +154,8 @@ impl Proxy {
     /// Waits until the counters satisfy a predicate, and returns them. Fails after the usual time
     /// limit.
     pub async fn until(&self, text: &str, holds: impl Fn(&Facts) -> bool) -> Facts {
-        self.until_within(TIMEOUT, text, holds).await
-    }
-
-    /// As [`Proxy::until`], with another time limit.
-    pub async fn until_within(
-        &self,
-        patience: Duration,
-        text: &str,
-        holds: impl Fn(&Facts) -> bool,
-    ) -> Facts {
         let mut facts = self.facts.clone();
-        let found = timeout(patience, facts.wait_for(holds)).await;
+        let found = timeout(TIMEOUT, facts.wait_for(holds)).await;
         let Ok(found) = found else {
             panic!(
                 "waited in vain for {text}; the proxy saw {:?}",

@@ -12,9 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::cluster::{Cluster, collection};
-
-/// Time limit for a watch to catch up.
-const TIMEOUT: Duration = Duration::from_mins(1);
+use crate::namespace::TIMEOUT;
 
 /// A change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

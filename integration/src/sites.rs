@@ -56,7 +56,7 @@ pub use baton_hack::bed::Stop;
 
 pub use self::account::{Account, Token};
 pub use self::credentials::TemporaryKubeconfig;
-pub use self::join::{Join, Joined};
+pub use self::join::{Join, Joined, join_hub};
 pub use self::names::CLUSTERS_NAMESPACE;
 
 use crate::cluster::Cluster;

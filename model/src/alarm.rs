@@ -5,7 +5,7 @@ use baton_engine::{Answer, Request};
 use crate::{
     contents::Facts,
     dialogue::{Pending, View},
-    state::{Alarm, Life, Record, Reported},
+    state::{Alarm, Life, Record, Reported, Status},
     world::{Class, World},
 };
 
@@ -15,6 +15,7 @@ pub(crate) struct Write<'a> {
     pub set: usize,
     /// Number of the actor's revision.
     pub number: u8,
+    pub world: &'a World,
     pub request: &'a Request,
     pub answer: &'a Answer,
     pub before: Facts,
@@ -56,8 +57,12 @@ impl Write<'_> {
             Request::Create(_) | Request::Apply(_) | Request::DeleteForRecreation(_) => {
                 // The server accepts a write only in the state for which it was decided. So the
                 // controller at the time of the write is the one that the decision was based on.
-                let newer = controller.map(|other| self.view[other]).filter(|other| {
-                    other.exists() && !other.status.archived && other.number > self.number
+                let own = World::revision(self.set);
+                let newer = controller.filter(|other| {
+                    let record = self.view[*other];
+                    let is_stranger = !self.world.shares_chain(own, World::revision(*other));
+                    let ranks = record.number > self.number || is_stranger;
+                    record.exists() && !record.status.archived && ranks
                 });
                 match newer {
                     Some(_) => Some(Alarm::WriteOfReplaced),
@@ -73,21 +78,24 @@ impl Write<'_> {
 /// The rule that the decision of a pass violates, if any.
 ///
 /// A pass may not create an object that a newer revision controls according to its status, or had
-/// as part of a complete rollout. `number` is the number of the pass's revision.
+/// as part of a complete rollout. Nor may it create an object that it has given to a newer revision
+/// by its own status, if that revision is paused. `own` is the pass's actor, with its number and status.
 pub(crate) fn alarm_of_decision(
     world: &World,
-    number: u8,
+    (set, number, own): (usize, u8, Status),
     pending: &[Pending],
     view: &View,
 ) -> Option<Alarm> {
     let is_taken = |object: usize| {
         view.iter().enumerate().any(|(actor, other)| {
             let is_live = other.exists() && !other.is_closed() && other.number > number;
+            let is_ours = world.shares_chain(World::revision(set), World::revision(actor));
+            let is_given = own.succeeded && own.in_transition && own.controls & (1 << object) == 0;
             let had = || {
-                let has_all = other.status.succeeded && !World::is_phase(actor);
-                has_all && world.content(actor, object).is_some()
+                let has_all = other.status.succeeded || (is_given && other.paused);
+                has_all && !World::is_phase(actor) && world.content(actor, object).is_some()
             };
-            is_live && (other.status.controls & (1 << object) != 0 || had())
+            is_live && is_ours && (other.status.controls & (1 << object) != 0 || had())
         })
     };
     let creates = |pending: &&Pending| matches!(pending.request, Request::Create(_));

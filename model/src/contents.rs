@@ -29,6 +29,8 @@ pub struct Facts {
     pub is_labelled: bool,
     /// True if a revision wrote the object.
     pub is_managed: bool,
+    /// True if the object has the highest revision number.
+    pub is_forged: bool,
     /// True if the object is being deleted and waits for a finalizer.
     pub is_terminating: bool,
     /// True if the object has a finalizer.
@@ -121,6 +123,7 @@ fn facts(object: &Value) -> Facts {
             .fold(0, |bits, r| bits | 1 << r),
         is_labelled: labels.is_some_and(|labels| labels.get(LABEL_CACHE).is_some()),
         is_managed: revision_number(object) != 0,
+        is_forged: revision_number(object) == i64::MAX,
         is_terminating: is_terminating(object),
         is_held: object.pointer("/metadata/finalizers").is_some(),
         is_kept: is_kept([object]),

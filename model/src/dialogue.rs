@@ -12,13 +12,13 @@ use std::sync::{Mutex, PoisonError};
 use baton_apis::{
     ControlledObjectReference, LifecycleState, ObjectSetObject, ObjectSetPhaseStatus,
     ObjectSetStatus, ObjectSetTemplatePhase,
-    conditions::{ARCHIVED, AVAILABLE, PAUSED, SUCCEEDED},
+    conditions::{ARCHIVED, AVAILABLE, IN_TRANSITION, PAUSED, SUCCEEDED},
 };
 use baton_engine::{
     Answer, Gvk, ObjectKey, Request,
     conditions::{report_archival, report_pass, report_phase},
     delegated::{Delegated, Delegation, DelegationAnswer, PhaseState},
-    handover::{Claim, Relation, Sibling, Siblings},
+    handover::{Claim, Relation, Sibling, Siblings, has_given},
     object::controlled_reference,
     object_pass::{AppliedFingerprints, Live},
     owners,
@@ -169,6 +169,7 @@ impl Dialogues {
             requested: start.requested,
             phase,
             reported: start.reported,
+            own: start.own,
         });
         prepared.siblings.see(start.view);
         let observe = |at: Position| {
@@ -232,11 +233,8 @@ impl Dialogues {
         } = self.dialogue(ask.dialogue);
         let (prepared, mut progress, mut pending) = (*prepared, progress.clone(), pending.clone());
         prepared.siblings.see(ask.view);
-        let Pending {
-            at,
-            object,
-            request,
-        } = pending.remove(usize::from(ask.which));
+        let sent = pending.remove(usize::from(ask.which));
+        let (at, object, request) = (sent.at, sent.object, sent.request);
         let key = World::key(object);
         let live = self.contents.object(ask.live).cloned().map(|mut live| {
             live["metadata"]["resourceVersion"] =
@@ -263,6 +261,7 @@ impl Dialogues {
             number: prepared.siblings.number,
             request: &request,
             answer: &answer,
+            world: &self.world,
             before: self.contents.facts(ask.live),
             after: written.map(|id| self.contents.facts(id)),
             view: &ask.view,
@@ -411,8 +410,8 @@ impl Dialogues {
                     })
                     .collect();
                 let view = prepared.siblings.view();
-                alarm =
-                    alarm_of_decision(&self.world, prepared.siblings.number, &talk.pending, &view);
+                let own = (prepared.set, prepared.siblings.number, prepared.case.own);
+                alarm = alarm_of_decision(&self.world, own, &talk.pending, &view);
                 let is_pass = matches!(talk.progress, Progress::Pass(_));
                 let own_phase = is_pass.then_some(prepared.case.phase);
                 let order =

@@ -67,6 +67,7 @@ impl Ends {
             delays: 0,
             ..*state
         };
+        state.lives.backup = 0;
         let mut visited = Vec::new();
         for _ in 0..ROUNDS {
             tidy_up(system, &mut state, others);
@@ -134,7 +135,7 @@ fn tidy_up(system: &mut System, state: &mut State, others: Others) {
         let tidies = |action: &&Action| {
             matches!(
                 action,
-                Action::Collect(_) | Action::Deliver(_) | Action::TakeAway(_)
+                Action::Collect(_) | Action::Deliver(_) | Action::TakeAway(_) | Action::Relist
             )
         };
         match actions.iter().find(tidies) {
@@ -228,7 +229,12 @@ fn documented(system: &System, state: &State, results: &Results) -> Result<(), S
         let reached = reached(system, state, index);
         let should_pass = (0..OBJECTS)
             .filter(|object| world.revisions[index][*object] != DesiredObject::Nothing)
-            .all(|object| reached & (1 << object) != 0 && is_healthy(system, state, index, object));
+            .all(|object| {
+                let is_reached = reached & (1 << object) != 0;
+                is_reached
+                    && is_healthy(system, state, index, object)
+                    && !is_of_stranger(system, state, index, object)
+            });
         let passes = *result == Some(PassResult::Passed);
         if passes != should_pass {
             return Err(format!(
@@ -269,6 +275,16 @@ fn is_healthy(system: &System, state: &State, index: usize, object: usize) -> bo
         .contents
         .data(state.objects[object].content);
     !data.is_empty() && !data.starts_with("broken")
+}
+
+/// True if a revision of another chain controls an object.
+fn is_of_stranger(system: &System, state: &State, index: usize, object: usize) -> bool {
+    let facts = system
+        .dialogues
+        .contents
+        .facts(state.objects[object].content);
+    let owner = facts.controller.map(World::revision);
+    owner.is_some_and(|owner| !system.world.shares_chain(owner, index))
 }
 
 /// The objects that the foreign controller reports in the phase object of a revision, one bit
@@ -355,12 +371,16 @@ fn of_object(system: &System, state: &State, object: usize) -> Result<(), String
         }
         // If the newer revision should create the object again, the check of that revision covers
         // it.
+        let own = set.record.status;
+        let is_given = own.succeeded && own.in_transition && own.controls & (1 << object) == 0;
         let is_left_to_newer = (index + 1..count).any(|newer| {
             let record = state.sets[newer].record;
             let has = |bits: u8| bits & (1 << object) != 0;
             let had = has(record.status.controls)
                 || has(reported_elsewhere(system, state, newer))
-                || (record.status.succeeded && mentions(newer));
+                || (record.status.succeeded && mentions(newer))
+                || (is_given && state.sets[newer].requested == RequestedState::Paused);
+            let had = had && world.shares_chain(index, newer);
             record.life == Life::Alive && !record.is_closed() && had
         });
         if content == 0 {
@@ -376,6 +396,10 @@ fn of_object(system: &System, state: &State, object: usize) -> Result<(), String
         let Some(owner) = owner else {
             return Err(format!("{name} is controlled by no live revision"));
         };
+        if !world.shares_chain(owner, index) {
+            // The first one keeps it, and the other one reports a collision.
+            continue;
+        }
         if owner < index {
             return Err(format!(
                 "{name} is left to {}, and {} wants it",

@@ -105,6 +105,10 @@ fn act(system: &System, state: &State, action: Action) -> String {
             format!("user deletes {}", name(index))
         }
         Action::Lose(index) => format!("the slice of {} goes or comes", name(index)),
+        Action::Forge(index) => format!("user forges the number of {}", object(index)),
+        Action::Save => "a backup of the server is taken".to_owned(),
+        Action::Restore => "the server goes back to its backup".to_owned(),
+        Action::Relist => "the manager lists the records again".to_owned(),
         Action::Edit(index) => format!("user edits {}", object(index)),
         Action::Remove(index) => format!("user deletes {}", object(index)),
         Action::Foreign(index, deed) => format!("{} {}", deed_text(deed), name(index)),

@@ -12,7 +12,7 @@
 //!
 //! The behaviour of a real server is tested elsewhere; this model tests only the engine.
 
-use baton_apis::constants::FIELD_MANAGER;
+use baton_apis::constants::{ANNOTATION_REVISION, FIELD_MANAGER};
 use baton_engine::{
     Answer, ObjectKey, Precondition, Request,
     definitions::Affected,
@@ -163,6 +163,24 @@ pub fn edited(live: &Value, content: &str) -> Value {
     }
     managers.push(
         json!({"manager": "user", "operation": "Update", "apiVersion": "v1", "fieldsV1": fields}),
+    );
+    set_managers(&mut object, managers);
+    object
+}
+
+/// An object into whose revision annotation a user has written the highest number.
+#[must_use]
+pub fn forged(live: &Value) -> Value {
+    let mut object = live.clone();
+    object["metadata"]["annotations"][ANNOTATION_REVISION] = i64::MAX.to_string().into();
+    let field = format!("f:{ANNOTATION_REVISION}");
+    let mut managers: Vec<_> = entries(live).cloned().collect();
+    for entry in &mut managers {
+        disown(entry, "/fieldsV1/f:metadata/f:annotations", &field);
+    }
+    managers.push(
+        json!({"manager": "user", "operation": "Update", "apiVersion": "v1",
+        "fieldsV1": {"f:metadata": {"f:annotations": { field: {} }}}}),
     );
     set_managers(&mut object, managers);
     object

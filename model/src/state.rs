@@ -19,6 +19,8 @@ pub type ContentId = u16;
 pub type TalkId = u32;
 /// Index of fingerprints in the store; 0 if there are none.
 pub type SettledId = u16;
+/// Index of a state of the server; 0 if there is none.
+pub type BackupId = u16;
 
 use crate::world::{ACTORS, OBJECTS};
 
@@ -50,11 +52,14 @@ pub enum RequestedState {
 
 /// The recorded parts of a status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Status {
     /// `Archived=True`.
     pub archived: bool,
     /// `Succeeded=True`.
     pub succeeded: bool,
+    /// Of a revision with `Succeeded=True`: `InTransition=True`.
+    pub in_transition: bool,
     /// `controllerOf`, one bit per object.
     pub controls: u8,
     /// Of a phase object: report on its present generation.
@@ -82,7 +87,7 @@ pub struct Record {
     pub life: Life,
     /// Revision number; 0 if none is assigned yet.
     pub number: u8,
-    /// Of a phase object: `spec.paused`.
+    /// Of a phase object: `spec.paused`. In the view of another actor, also of a revision.
     pub paused: bool,
     /// Of a phase object: true if it has a finalizer.
     pub is_held: bool,
@@ -188,8 +193,26 @@ pub struct State {
     pub delays: u8,
     /// Number of changes to objects that the user may still make.
     pub edits: u8,
+    /// The backup of the server, and the part of the manager's caches that is of another life of the
+    /// server.
+    pub lives: Lives,
     /// Violated rule, if any.
     pub alarm: Option<Alarm>,
+}
+
+/// The lives of a server that may go back to a backup.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Lives {
+    /// The backup; 0 if there is none.
+    pub backup: BackupId,
+    /// The records that the manager still has in its cache, although the server has gone back; 0 if it
+    /// has the present ones.
+    pub cached: BackupId,
+    /// Actors with a pass over a record of the former life, one bit each. The server refuses the status
+    /// of such a pass.
+    pub refused: u8,
+    /// True if the server has gone back.
+    pub is_over: bool,
 }
 
 /// A violated rule.

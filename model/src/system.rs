@@ -2,6 +2,8 @@
 
 mod facts;
 mod foreign;
+mod lives;
+mod objects;
 mod phases;
 mod strays;
 mod users;
@@ -10,22 +12,23 @@ use baton_engine::{
     Request,
     chain::{self, ChainLink, Numbering},
     delegated::Delegation,
-    object::owner_references,
 };
-use serde_json::json;
+use indexmap::IndexSet;
 
 use crate::{
     contents::Contents,
     dialogue::{ArrivedRequest, Dialogues, Ending, PhaseAnswer, RequestOutcome, Start, View},
-    server::{self, Change},
+    server,
     state::{
-        Alarm, Cached, ContentId, Late, Life, Record, Reported, RequestedState, State, Status,
+        Alarm, BackupId, Cached, ContentId, Late, Life, Record, Reported, RequestedState, State,
+        Status,
     },
-    world::{ACTORS, OBJECTS, REVISIONS, World},
+    world::{ACTORS, EngineFault, HIGHEST, OBJECTS, REVISIONS, World},
 };
 
 pub use foreign::ForeignAction;
 
+use self::lives::Backup;
 use facts::{can_start, gone, is_busy, is_write, number, requested_of_phase, view};
 
 /// An event. Numbers are indexes of actors, objects and requests.
@@ -47,6 +50,14 @@ pub enum Action {
     Unhold(u8),
     /// The user deletes the phase object of a revision.
     RemovePhase(u8),
+    /// The user writes a number into the revision annotation of an object, the highest one or none.
+    Forge(u8),
+    /// A backup of the server is taken.
+    Save,
+    /// The server goes back to its backup.
+    Restore,
+    /// The manager lists the records of a server that has gone back.
+    Relist,
     /// The slice of a revision is deleted, or created again.
     Lose(u8),
     /// A foreign controller acts on its phase object.
@@ -81,6 +92,8 @@ pub struct System {
     pub world: World,
     /// The conversations of the engine.
     pub dialogues: Dialogues,
+    /// The states of the server that were taken as a backup, or that a cache still has.
+    backups: IndexSet<Backup>,
 }
 
 const fn bit(index: usize) -> u8 {
@@ -101,6 +114,7 @@ impl System {
         Self {
             world,
             dialogues: talks,
+            backups: IndexSet::new(),
         }
     }
 
@@ -121,6 +135,8 @@ impl System {
     /// All events that are possible next.
     pub fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         self.acts_of_users(state, actions);
+        self.acts_of_lives(state, actions);
+        let seen = &self.seen(state);
         self.acts_of_foreigners(state, actions);
         let faults = self.world.faults;
         for (index, object) in state.objects.iter().enumerate() {
@@ -139,7 +155,7 @@ impl System {
             let set = state.sets[index];
             let number = small(index);
             if set.dialogue == 0 {
-                if can_start(state, index) && !self.world.is_foreign(index) {
+                if can_start(seen, index) && !self.world.is_foreign(index) {
                     actions.push(Action::Start(number));
                 }
                 continue;
@@ -202,7 +218,10 @@ impl System {
                 state.sets[usize::from(index)].requested = requested;
             }
             Action::Delete(index) => state.sets[usize::from(index)].record.life = Life::Deleting,
-            Action::Edit(index) | Action::Remove(index) | Action::Hold(index) => {
+            Action::Edit(index)
+            | Action::Remove(index)
+            | Action::Hold(index)
+            | Action::Forge(index) => {
                 state.edits -= 1;
                 self.touch(&mut state, index.into(), action);
             }
@@ -215,6 +234,9 @@ impl System {
                 state.edits -= u8::from(!record.is_lost);
                 record.is_lost = !record.is_lost;
             }
+            Action::Save => state.lives.backup = self.backup(&state),
+            Action::Restore => self.restore(&mut state),
+            Action::Relist => state.lives.cached = 0,
             Action::Foreign(index, deed) => self.foreign(&mut state, index.into(), deed),
             Action::Unhold(index) | Action::Collect(index) | Action::TakeAway(index) => {
                 self.touch(&mut state, index.into(), action);
@@ -233,6 +255,7 @@ impl System {
             Action::Arrive => self.arrive(&mut state),
             Action::Vanish => state.late = Late::default(),
             Action::Crash => {
+                (state.lives.cached, state.lives.refused) = (0, 0);
                 for set in &mut state.sets {
                     (set.dialogue, set.current) = (0, 0);
                 }
@@ -244,129 +267,46 @@ impl System {
         state
     }
 
-    /// Changes an object by another actor than the passes of the manager.
-    fn touch(&mut self, state: &mut State, index: usize, action: Action) {
-        let contents = &self.dialogues.contents;
-        let Some(live) = contents.object(state.objects[index].content).cloned() else {
-            return;
-        };
-        let next = Contents::next();
-        let change = match action {
-            Action::Edit(_) => Change::Put(server::edited(&live, "edited")),
-            Action::Hold(_) => {
-                let mut object = live;
-                object["metadata"]["finalizers"] = json!(["test/hold"]);
-                Change::Put(object)
-            }
-            Action::Unhold(_) => {
-                let mut object = live;
-                let metadata = object["metadata"].as_object_mut();
-                let is_terminating = metadata.is_some_and(|metadata| {
-                    metadata.remove("finalizers");
-                    metadata.contains_key("deletionTimestamp")
-                });
-                if is_terminating {
-                    Change::Gone
-                } else {
-                    Change::Put(object)
-                }
-            }
-            Action::Collect(_) => {
-                let is_gone = |reference: &serde_json::Value| {
-                    (0..ACTORS).any(|set| {
-                        World::identity(set).is(reference)
-                            && state.sets[set].record.life == Life::Gone
-                    })
-                };
-                if owner_references(&live).iter().all(is_gone) {
-                    server::delete(&live, &next).0
-                } else {
-                    let mut object = live;
-                    server::keep_references(&mut object, |reference| !is_gone(reference));
-                    Change::Put(object)
-                }
-            }
-            Action::TakeAway(_) => match self.stray(state, index) {
-                Some(request) => server::serve(&World::key(index), Some(&live), &request, &next).0,
-                None => return,
-            },
-            _ => server::delete(&live, &next).0,
-        };
-        let content = match change {
-            Change::None => return,
-            Change::Put(object) => self.dialogues.contents.intern(Some(object)),
-            Change::Gone => 0,
-        };
-        self.write(state, index, content, false);
-    }
-
-    /// Changes the state of an object. `is_seen`: the cache receives the change at once.
-    fn write(&self, state: &mut State, index: usize, content: ContentId, is_seen: bool) {
-        let object = &mut state.objects[index];
-        let before = std::mem::replace(&mut object.content, content);
-        if is_seen || !self.world.faults.lags {
-            object.cached = Cached::Current;
-        } else if object.cached == Cached::Current {
-            object.cached = Cached::Former(before);
-        }
-        if content == 0 {
-            // The next object of this name has another UID, for which nothing is stored.
-            object.settled = 0;
-        }
-        for set in &mut state.sets {
-            set.current &= !bit(index);
-        }
-        let late = state.late;
-        if late.talk != 0 {
-            let pending = &self.dialogues.pending(late.talk)[usize::from(late.which)];
-            if pending.object == index && !matches!(pending.request, Request::Create(_)) {
-                // The request is bound to a state that is gone for good.
-                state.late = Late::default();
-            }
-        }
-    }
-
-    /// Removes the fingerprints of an object that the cache does not contain.
-    fn forget_unseen(&self, state: &mut State, index: usize) {
-        if self.observed(state, index).is_none() {
-            state.objects[index].settled = 0;
-        }
-    }
-
-    /// The state of an object in the cache.
-    fn observed(&self, state: &State, index: usize) -> Option<ContentId> {
-        let object = state.objects[index];
-        let content = match object.cached {
-            Cached::Current => object.content,
-            Cached::Former(content) => content,
-        };
-        let is_visible = content != 0 && self.dialogues.contents.facts(content).is_labelled;
-        is_visible.then_some(content)
-    }
-
     fn start(&mut self, state: &mut State, index: usize) {
-        let set = state.sets[index];
+        let seen = self.seen(state);
+        let set = seen.sets[index];
+        if self.is_restored(state, index) {
+            state.lives.refused |= bit(index);
+        }
         let is_teardown =
             set.record.life == Life::Deleting || set.requested == RequestedState::Archived;
         if set.record.status.archived {
-            state.sets[index].record = gone();
+            self.store(state, index, gone());
             return;
         }
         if is_teardown && set.record.number == 0 {
             // The revision was never set up, so it never wrote anything.
-            state.sets[index].record.status.archived = true;
+            let mut record = set.record;
+            record.status.archived = true;
             if set.record.life == Life::Deleting {
-                state.sets[index].record = gone();
+                record = gone();
             }
+            self.store(state, index, record);
             return;
         }
         let (number, requested) = if World::is_phase(index) {
             (set.record.number, requested_of_phase(set.record))
         } else {
-            let number = number(state, index).unwrap_or(set.record.number);
+            let number = if self.world.is_stranger(index) {
+                HIGHEST
+            } else {
+                number(&seen, index).unwrap_or(set.record.number)
+            };
             (number, set.requested)
         };
-        state.sets[index].record.number = number;
+        let record = Record {
+            number,
+            ..set.record
+        };
+        if record != set.record && !self.store(state, index, record) {
+            return;
+        }
+        let seen = self.seen(state);
         let mut observed = [(None, 0); OBJECTS];
         let mut current = 0;
         for (object, entry) in observed.iter_mut().enumerate() {
@@ -385,8 +325,13 @@ impl System {
             requested,
             is_teardown,
             reported: set.record.status.controls & self.world.recreated(index),
+            own: if set.record.status.in_transition {
+                set.record.status
+            } else {
+                Status::default()
+            },
             observed,
-            view: view(state, index),
+            view: view(&seen, index),
         };
         let (talk, alarm) = self.dialogues.start(&start);
         state.alarm = state.alarm.or(alarm);
@@ -409,7 +354,7 @@ impl System {
             is_current: set.current & bit(object) != 0,
             is_known: self.observed(state, object).is_some(),
             outcome: fate,
-            view: view(state, index),
+            view: view(&self.seen(state), index),
             is_archived: set.record.status.archived,
         });
         if let Some(content) = reply.written {
@@ -453,7 +398,7 @@ impl System {
             is_current: true,
             is_known: false,
             outcome: RequestOutcome::Late,
-            view: view(state, index),
+            view: view(&self.seen(state), index),
             is_archived: state.sets[index].record.status.archived,
         });
         if let Some(content) = reply.written {
@@ -465,6 +410,9 @@ impl System {
     fn report(&mut self, state: &mut State, index: usize, is_written: bool) {
         let set = state.sets[index];
         let ending = self.dialogues.end(set.dialogue, set.record.status);
+        let is_refused = state.lives.refused & bit(index) != 0
+            && self.world.sabotage != EngineFault::OverwritesRestored;
+        state.lives.refused &= !bit(index);
         (state.sets[index].dialogue, state.sets[index].current) = (0, 0);
         if let Ending::Pass { learned, .. } = &ending {
             for (object, learned) in learned.iter().enumerate() {
@@ -473,7 +421,7 @@ impl System {
                 }
             }
         }
-        if !is_written {
+        if !is_written || is_refused {
             return;
         }
         if World::is_phase(index) {
@@ -483,11 +431,15 @@ impl System {
         match ending {
             Ending::Teardown { is_done, .. } if set.record.life == Life::Deleting => {
                 if is_done {
-                    state.sets[index].record = gone();
+                    self.store(state, index, gone());
                 }
             }
             Ending::Pass { status, .. } | Ending::Teardown { status, .. } => {
-                state.sets[index].record.status = status;
+                let record = Record {
+                    status,
+                    ..set.record
+                };
+                self.store(state, index, record);
             }
         }
         if state.sets[index].record.life == Life::Gone {

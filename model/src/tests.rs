@@ -8,7 +8,7 @@ use crate::{
         Class,
         DesiredObject::{self, Fixed, In, Kept, Nothing, Same},
         EngineFault, Faults, OBJECTS, REVISIONS,
-        UserAction::{self, Archive, Delete, Edit, Lose, Pause, Remove},
+        UserAction::{self, Archive, Delete, Edit, Lose, Pause, Remove, Restore},
         World,
     },
 };
@@ -35,6 +35,7 @@ fn two_revisions(sabotage: EngineFault, wanted: [DesiredObject; OBJECTS]) -> Wor
         delegated: 0,
         is_remote: false,
         looks_ahead: false,
+        has_stranger: false,
     }
 }
 
@@ -197,6 +198,51 @@ fn an_older_revision_that_creates_what_a_newer_one_may_contain_is_found() {
         ..two_revisions(sabotage, FIRST)
     };
     raises(world, EngineFault::IgnoresUnknown, Alarm::WriteOfReplaced);
+}
+
+/// The newer revision was paused before its success, and the older one has reported that it gave the
+/// object away.
+#[test]
+fn an_older_revision_that_creates_what_it_has_given_is_found() {
+    let world = |sabotage| World {
+        powers: vec![Pause(1), Remove(0), Lose(1)],
+        edits: 2,
+        ..two_revisions(sabotage, FIRST)
+    };
+    raises(world, EngineFault::ForgetsGiven, Alarm::WriteOfReplaced);
+}
+
+/// A revision of another chain has the highest number.
+#[test]
+fn a_number_of_another_chain_that_counts_is_found() {
+    let world = |sabotage| World {
+        has_stranger: true,
+        faults: Faults::default(),
+        powers: vec![Archive(0)],
+        ..two_revisions(sabotage, FIRST)
+    };
+    let found = search(world(EngineFault::BelievesStrangers), LIMIT);
+    assert!(found.violation.is_some(), "{found:?}");
+    let healthy = world(EngineFault::None);
+    let problems = problems(&healthy, &search(healthy.clone(), LIMIT));
+    let shows_nothing = |problem: &String| problem.contains("it shows nothing");
+    assert!(problems.iter().all(shows_nothing), "{problems:?}");
+}
+
+/// A pass of the former life has archived a revision that is active again.
+#[test]
+fn a_status_of_a_former_life_is_found() {
+    let world = |sabotage| World {
+        powers: vec![Archive(0), Restore],
+        edits: 0,
+        faults: Faults::default(),
+        ..two_revisions(sabotage, FIRST)
+    };
+    let found = search(world(EngineFault::OverwritesRestored), LIMIT);
+    assert!(found.violation.is_some(), "{found:?}");
+    let healthy = world(EngineFault::None);
+    let found = search(healthy.clone(), LIMIT);
+    assert_eq!(problems(&healthy, &found), Vec::<String>::new());
 }
 
 #[test]

@@ -40,6 +40,11 @@ pub enum UserAction {
     /// Delete the slice with the manifests of the revision with this index, and create it again.
     /// Uses up an edit.
     Lose(usize),
+    /// Write the highest revision number, or none, into the annotation of an object. Uses up an edit.
+    Forge(usize),
+    /// Take a backup of the server once, while no pass is in progress, and restore it once at any time.
+    /// In a world with objects in another cluster, the server is that of the objects.
+    Restore,
 }
 
 /// The class of the phase of a revision that may be delegated.
@@ -99,6 +104,13 @@ pub enum EngineFault {
     DeletesKept,
     /// A revision with unknown content counts as empty.
     IgnoresUnknown,
+    /// A revision creates objects again that it has given to a newer one, if that one is paused and has
+    /// not succeeded.
+    ForgetsGiven,
+    /// Numbers of revisions of other chains count.
+    BelievesStrangers,
+    /// The status of a pass is written to a record that a restore has changed.
+    OverwritesRestored,
 }
 
 /// An object in a revision.
@@ -159,7 +171,13 @@ pub struct World {
     pub is_remote: bool,
     /// True if revisions check the objects of all phases before the first write.
     pub looks_ahead: bool,
+    /// True if the last revision is a stranger: somebody has created it with the highest number, it
+    /// is not in the chain of the others, and wants the same objects.
+    pub has_stranger: bool,
 }
+
+/// The number of a stranger.
+pub const HIGHEST: u8 = 200;
 
 impl World {
     /// The key of an object.
@@ -190,6 +208,7 @@ impl World {
             uid,
             is_remote: false,
             hub: String::new(),
+            chain: String::new(),
         }
     }
 
@@ -197,6 +216,18 @@ impl World {
     #[must_use]
     pub const fn revision(actor: usize) -> usize {
         actor % REVISIONS
+    }
+
+    /// True if a revision is in no chain with the others.
+    #[must_use]
+    pub fn is_stranger(&self, revision: usize) -> bool {
+        self.has_stranger && revision + 1 == self.revisions.len()
+    }
+
+    /// True if two revisions are in the same chain.
+    #[must_use]
+    pub fn shares_chain(&self, one: usize, other: usize) -> bool {
+        self.is_stranger(one) == self.is_stranger(other)
     }
 
     /// True if an actor is a phase object.
@@ -264,7 +295,8 @@ impl World {
     pub fn owner(&self, actor: usize) -> Identity {
         Identity {
             is_remote: self.is_remote,
-            hub: String::new(),
+            hub: "hub".to_owned(),
+            chain: "chain".to_owned(),
             ..Self::identity(actor)
         }
     }

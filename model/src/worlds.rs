@@ -1,8 +1,10 @@
 //! The worlds for the search.
 
 mod careful;
+mod lies;
 
 use careful::{quick_ahead, quick_kept, quick_lost, quick_recreated};
+use lies::quick_lies;
 
 use crate::world::{
     Class,
@@ -53,6 +55,7 @@ fn world(
         delegated: 0,
         is_remote: false,
         looks_ahead: false,
+        has_stranger: false,
     }
 }
 
@@ -183,7 +186,7 @@ pub fn quick() -> Vec<World> {
     worlds.extend(quick_kept());
     worlds.extend(quick_recreated());
     worlds.extend(quick_ahead());
-    worlds.extend(quick_lost());
+    worlds.extend(quick_lost().into_iter().chain(quick_lies()));
     worlds
 }
 

@@ -7,8 +7,9 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use crate::{
     args::GlobalArgs,
     commands::{
-        Exit, abort, adopt, complete, completion, diff, drift, events, give_back, history, orphans,
-        pack, pause, promote, redeploy, restart, resume, rollback, sites, status, tree, wait,
+        Exit, abort, adopt, backup, chart, clean, clusters, complete, completion, diff, drift,
+        events, give_back, history, list, orphans, pack, pause, promote, redeploy, restart, resume,
+        rollback, sites, status, tree, wait,
     },
     error::Error,
     output::report,
@@ -56,6 +57,11 @@ pub(crate) enum Command {
     Pack(Box<pack::PackArgs>),
     Adopt(Box<adopt::AdoptArgs>),
     GiveBack(give_back::GiveBackArgs),
+    List(list::ListArgs),
+    Clusters(clusters::ClustersArgs),
+    Clean(clean::CleanArgs),
+    Chart(chart::ChartArgs),
+    Backup(backup::BackupArgs),
     Completion(completion::CompletionArgs),
 }
 
@@ -136,6 +142,11 @@ async fn dispatch(cli: Cli) -> Result<Exit, Error> {
         Command::Pack(args) => pack::run(args, global).await,
         Command::Adopt(args) => adopt::run(args, global).await,
         Command::GiveBack(args) => give_back::run(args, global).await,
+        Command::List(args) => list::run(args, global).await,
+        Command::Clusters(args) => clusters::run(args, global).await,
+        Command::Clean(args) => clean::run(args, global).await,
+        Command::Chart(args) => chart::run(args, global).await,
+        Command::Backup(args) => backup::run(args, global).await,
         Command::Completion(args) => completion::run(args, &mut Cli::command(), global),
     }
 }

@@ -3,6 +3,10 @@
 
 pub(crate) mod abort;
 pub(crate) mod adopt;
+pub(crate) mod backup;
+pub(crate) mod chart;
+pub(crate) mod clean;
+pub(crate) mod clusters;
 pub(crate) mod complete;
 pub(crate) mod completion;
 pub(crate) mod diff;
@@ -10,6 +14,7 @@ pub(crate) mod drift;
 pub(crate) mod events;
 pub(crate) mod give_back;
 pub(crate) mod history;
+pub(crate) mod list;
 pub(crate) mod orphans;
 pub(crate) mod pack;
 pub(crate) mod pause;

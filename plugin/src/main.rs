@@ -8,6 +8,8 @@
 //!   reads their parts, once or by watches.
 //! - [`served`] has the kinds of a server; [`adopt`] makes revisions of objects that other tools
 //!   have installed.
+//! - [`backup`] stores the objects of a hub in a file, and creates them again.
+//! - [`confirm`] asks the user before a change that is hard to undo.
 //! - [`pausing`] pauses and resumes deployments and revisions.
 //! - [`events`] reads events of the API about deployments, revisions and their objects.
 //! - [`wait`] is the loop of all waits, with their display.
@@ -24,9 +26,11 @@
 mod adopt;
 mod applications;
 mod args;
+mod backup;
 mod cli;
 mod cluster;
 mod commands;
+mod confirm;
 mod connect;
 mod diff;
 mod error;

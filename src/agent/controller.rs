@@ -115,6 +115,7 @@ impl Controller for AgentPhases {
             force_adoption: false,
             hub: origin.hub(),
             lost_hubs: lost_hubs(origin.lost_hubs()),
+            has_given: Some(origin.has_given()),
             ended_before: origin.ended(),
             failures,
             site,

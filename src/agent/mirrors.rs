@@ -8,8 +8,10 @@
 
 mod acceptance;
 mod hub;
+mod pending;
 mod reported;
 mod rewound;
+mod rollouts;
 mod saved;
 
 use std::{
@@ -33,8 +35,11 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tracing::{error, warn};
 
-use self::rewound::has_gone_back;
-pub(crate) use self::{acceptance::Acceptance, saved::SavedMirror};
+pub(crate) use self::{acceptance::Acceptance, rollouts::MAX_REPORT, saved::SavedMirror};
+use self::{
+    rewound::has_gone_back,
+    rollouts::{Rollout, is_rollout},
+};
 use crate::delivery::{observed::Observed, site_chain};
 
 /// Writer name of an agent's writes to its own stores.
@@ -67,6 +72,9 @@ pub(crate) struct Mirrors {
     observed: Arc<Observed>,
     /// Phases to be reconciled.
     wakes: Source<PhaseKey>,
+    rollouts: Mutex<HashMap<PhaseKey, Rollout>>,
+    /// Rollouts to be reconciled.
+    rollout_wakes: Source<PhaseKey>,
     /// True if the hub has sent a complete list.
     is_listed: Mutex<bool>,
     /// Phases whose current status may not be reported yet.
@@ -94,6 +102,8 @@ impl Mirrors {
             items: Phases::default(),
             observed,
             wakes: Source::default(),
+            rollouts: Mutex::default(),
+            rollout_wakes: Source::default(),
             is_listed: Mutex::new(false),
             pending: Mutex::default(),
             became_pending: Notify::new(),
@@ -157,39 +167,6 @@ impl Mirrors {
         self.is_connected.send_if_modified(is_new);
     }
 
-    /// Resolves when a phase has become pending since the last call.
-    pub(crate) async fn became_pending(&self) {
-        self.became_pending.notified().await;
-    }
-
-    /// The phases whose current status may not be reported yet.
-    pub(crate) fn pending(&self) -> Vec<PhaseKey> {
-        self.pending.lock().iter().cloned().collect()
-    }
-
-    fn add_pending(&self, key: PhaseKey) {
-        self.pending.lock().insert(key);
-        self.became_pending.notify_one();
-    }
-
-    /// The mirror and the status to be written for a phase; `None` if the hub has the status.
-    pub(crate) fn unreported(
-        &self,
-        key: &PhaseKey,
-    ) -> Option<(Arc<PhaseRecord>, ObjectSetPhaseStatus)> {
-        // A status recorded from here on is pending again.
-        self.pending.lock().remove(key);
-        let phase = self.observed.phases.get(key)?;
-        let mirror = self.items.get(&mirror::key(&self.cluster, &phase))?;
-        let status = phase.status().ok()?;
-        (mirror.status().ok().as_ref() != Some(&status)).then_some((mirror, status))
-    }
-
-    /// Marks a phase as pending again after its status could not be reported.
-    pub(crate) fn still_pending(&self, key: PhaseKey) {
-        self.pending.lock().insert(key);
-    }
-
     /// Stores the mirror, or the heartbeat object, that the hub has returned for a status write.
     pub(crate) fn reported(&self, mirror: PhaseRecord) {
         if *mirror.key.name == *HEARTBEAT {
@@ -204,6 +181,10 @@ impl Mirrors {
                 // Readers of this channel wait for changes that the hub makes.
                 false
             });
+            return;
+        }
+        if is_rollout(&mirror) {
+            self.take_rollout(mirror, false);
             return;
         }
         self.items.updated(mirror, WRITER);
@@ -224,6 +205,7 @@ impl Mirrors {
         self.note_hub();
         if was_refused && !self.acceptance.is_refused() {
             wakes.extend(wakes_of(&self.observed.phases.all()));
+            self.wake_rollouts(None);
         }
         wakes.extend(self.waiting());
         if was_closing && !self.is_closing() {
@@ -335,6 +317,10 @@ impl Mirrors {
             self.take_heartbeat(object.into(), has_gone_back);
             return Ok(Vec::new());
         }
+        if is_rollout(&object) {
+            self.take_rollout(object, has_gone_back);
+            return Ok(Vec::new());
+        }
         let origin = Origin::read(&object)?;
         let revisions = origin.revisions(object.resource_version)?;
         let mut phase = origin.phase(&object);
@@ -385,6 +371,9 @@ impl Mirrors {
     fn remove_mirror(&self, key: &PhaseKey) -> Vec<QueuedPhase> {
         if *key.name == *HEARTBEAT {
             self.heartbeat.send_replace(None);
+        }
+        if self.remove_rollout(key) {
+            return Vec::new();
         }
         let Some(mirror) = self.items.remove(key) else {
             return Vec::new();
@@ -446,6 +435,7 @@ impl Mirrors {
                 wakes.extend(self.remove_mirror(&mirror.key));
             }
         }
+        self.keep_rollouts(|key| kept.contains(key));
         self.prune();
         for object in objects {
             wakes.extend(self.found(object, has_gone_back));
@@ -469,6 +459,8 @@ impl Mirrors {
         if noted.map_err(ReadError::of(phase.key.kind, "status"))? {
             self.add_pending(phase.key.clone());
             self.changed();
+            // A stage of a rollout may wait for the installation.
+            self.wake_rollouts(Some(&phase.key.namespace));
         }
         Ok(true)
     }

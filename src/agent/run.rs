@@ -13,6 +13,7 @@ use baton_kubernetes::{
 use baton_records::api::Api as RecordApi;
 use baton_runtime::{clock::Clock, controller::Controllers, metrics::Metrics, server::Readiness};
 use baton_terminal::kubeconfig::load_client_config;
+use baton_typed::debounce::Debounced;
 use http::Uri;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
@@ -29,6 +30,7 @@ use super::{
     follow, heartbeat,
     mirrors::Mirrors,
     reporter,
+    rollout::AgentRollouts,
     state::{StateFile, save, write_on_change},
 };
 use crate::{
@@ -183,12 +185,26 @@ impl Agent {
                 inventory: None,
             }),
         };
+        let rollouts = AgentRollouts {
+            mirrors: mirrors.clone(),
+            observed: observed.clone(),
+            file: file.clone(),
+            clock: shared.clock.clone(),
+            target: target.clone(),
+            changes: Arc::default(),
+            cluster: Mutex::default(),
+            debounced: Debounced::default(),
+            unsaved: Mutex::default(),
+        };
+        let controllers = Controllers::new(metrics)
+            .with(phases, Arc::default(), 1)
+            .with(rollouts, Arc::default(), 1);
         Self {
             shared,
             observed,
             mirrors,
             target,
-            controllers: Controllers::new(metrics).with(phases, Arc::default(), 1),
+            controllers,
             child_events,
         }
     }

@@ -12,7 +12,7 @@ use baton_apis::{
     constants::{
         ANNOTATION_CHANGE_CAUSE, ANNOTATION_HASH, ANNOTATION_LAST_APPLIED, ANNOTATION_LOST_HUBS,
         ANNOTATION_PREFLIGHT, ANNOTATION_TEMPLATE_METADATA, API_VERSION, FINALIZER_CACHED,
-        FINALIZER_METRICS, LABEL_OBJECT_DEPLOYMENT,
+        FINALIZER_METRICS, LABEL_OBJECT_DEPLOYMENT, shipper::ANNOTATION_BLOCK_OVERRIDE,
     },
 };
 use baton_engine::{
@@ -44,6 +44,7 @@ use serde_json::{Value, json};
 use crate::delivery::{
     lost_hubs,
     observed::Observed,
+    rollout_blocks::RolloutBlocks,
     shared::{AtStep as _, Error, Shared},
 };
 
@@ -56,14 +57,16 @@ const ROUNDS: usize = 8;
 pub(crate) struct ObjectDeployments {
     pub shared: Shared,
     pub observed: Arc<Observed>,
+    blocks: RolloutBlocks,
     debounced: Debounced<DeploymentKey>,
 }
 
 impl ObjectDeployments {
-    pub(crate) fn new(shared: Shared, observed: Arc<Observed>) -> Self {
+    pub(crate) fn new(shared: Shared, observed: Arc<Observed>, blocks: RolloutBlocks) -> Self {
         Self {
             shared,
             observed,
+            blocks,
             debounced: Debounced::default(),
         }
     }
@@ -85,6 +88,12 @@ impl Controller for ObjectDeployments {
         });
         queue.wake_on(&on.revisions.extents, self, |this, kind| {
             triggers::on_revisions_listed(&this.observed, *kind)
+        });
+        queue.wake_on(&self.blocks.0.changes, self, |this, change| {
+            triggers::on_block(&this.observed, change)
+        });
+        queue.wake_on(&self.blocks.0.extents, self, |this, ()| {
+            triggers::on_blocks_listed(&this.observed)
         });
     }
 
@@ -171,8 +180,11 @@ impl ObjectDeployments {
         }
         let key = deployment.key.revision(&new.name);
         let spec = match self.sliced(deployment, template).await {
-            Err(Error::Refused(refusal)) => return Ok(Creation::Refused(refusal.to_string())),
-            spec => spec?,
+            Ok(spec) => spec,
+            Err(error) => match error.refusal() {
+                Some(message) => return Ok(Creation::Refused(message)),
+                None => return Err(error),
+            },
         };
         let manifest = manifest(deployment, template, spec, new);
         match self.shared.api.create(&key, &manifest).await {
@@ -192,6 +204,7 @@ impl ObjectDeployments {
                     let text = format!("{} {} was refused: {message}", key.kind.kind(), new.name);
                     Ok(Creation::Refused(text))
                 }
+                None if error.is_repeated() => Ok(Creation::Refused(error.to_string())),
                 None => Err(error).at_step("creating a revision"),
             },
         }
@@ -315,6 +328,8 @@ fn manifest(
     let mut annotations = deployment.annotations.clone();
     // The annotation contains the whole deployment, and nothing about a revision.
     annotations.remove(ANNOTATION_LAST_APPLIED);
+    // Revisions obey no blocks.
+    annotations.remove(ANNOTATION_BLOCK_OVERRIDE);
     annotations.insert(ANNOTATION_HASH.to_owned(), new.hash.clone());
     annotations.insert(
         ANNOTATION_TEMPLATE_METADATA.to_owned(),
@@ -367,6 +382,7 @@ fn transition(
         (Reason::ObjectSetCreateError, EventKind::Warning),
         (Reason::NumbersExhausted, EventKind::Warning),
         (Reason::RevisionRepeated, EventKind::Warning),
+        (Reason::RolloutsBlocked, EventKind::Warning),
     ];
     let (reason, kind) = kinds
         .into_iter()

@@ -23,6 +23,7 @@ use baton_engine::{
 use baton_fleet::{
     assignments::{Assignments, Decision},
     inventory::{ClusterLink, Contact, Inventory},
+    mirror::rollout_cluster,
 };
 use baton_kubernetes::{events::EventKind, target::Target};
 use baton_records::phase::{PhaseKey, PhaseRecord};
@@ -135,7 +136,8 @@ impl Controller for ObjectSetPhases {
     }
 
     fn timed(&self) -> Vec<PhaseKey> {
-        let records = self.observed.phases.all().into_iter();
+        let is_phase = |record: &PhaseRecord| rollout_cluster(record).is_none();
+        let records = self.observed.phases.filter(is_phase).into_iter();
         records.map(|record| record.key.clone()).collect()
     }
 
@@ -244,6 +246,7 @@ impl ObjectSetPhases {
             delivery: work.delivery,
             reach: work.reach,
             force_adoption: self.force_adoption,
+            has_given: None,
             ended_before: &[],
             failures: work.failures,
         };
@@ -388,7 +391,7 @@ impl ObjectSetPhases {
         self.write(record, &old, status, result).await
     }
 
-    /// Writes the status if it differs from the stored one. `result` is the result of the reconcile
+    /// Writes the status if it differs from the one on the server. `result` is the result of the reconcile
     /// if it does not.
     async fn write(
         &self,
@@ -397,7 +400,7 @@ impl ObjectSetPhases {
         status: ObjectSetPhaseStatus,
         (outcome, requeue): Reconciled,
     ) -> Result<Reconciled, Error> {
-        if *old == status {
+        if *old == status && !record.is_wiped {
             return Ok((outcome, requeue));
         }
         let updated = self.shared.api.set_status(record, &status).await;

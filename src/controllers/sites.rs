@@ -36,6 +36,7 @@ use kube::{Client, Resource, ResourceExt as _};
 use tokio::task::JoinSet;
 
 use super::INCOMPLETE;
+use crate::delivery::shared::Error;
 
 /// The kind of the objects that store versions and chosen sites.
 const RECORD: &str = "ControllerRevision";
@@ -126,13 +127,16 @@ impl Context {
         &self,
         record: &mut ControllerRevision,
         names: impl Iterator<Item = String>,
-    ) -> kube::Result<ControllerRevision> {
+        step: &'static str,
+    ) -> Result<ControllerRevision, Error> {
         let mut names = names.take(MAX_NAMES).peekable();
         loop {
             record.metadata.name = names.next();
-            match self.requests.create(&*record).await {
-                Err(kube::Error::Api(status))
-                    if status.is_already_exists() && names.peek().is_some() => {}
+            match self.create(&*record, step).await {
+                Err(Error::Request {
+                    source: kube::Error::Api(status),
+                    ..
+                }) if status.is_already_exists() && names.peek().is_some() => {}
                 made => return made,
             }
         }

@@ -72,6 +72,7 @@ impl PhaseObjects<'_> {
             }
             Ok(None) => DelegationAnswer::Gone,
             Err(ApiError::Changed { .. }) => DelegationAnswer::Changed,
+            Err(error) if error.is_repeated() => DelegationAnswer::Refused(error.to_string()),
             Err(error) => match error.refusal() {
                 Some(message) => DelegationAnswer::Refused(message),
                 None => DelegationAnswer::Failed(error.to_string()),

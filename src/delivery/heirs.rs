@@ -124,6 +124,7 @@ pub(crate) fn as_revision(record: &RevisionRecord) -> Revision {
             uid: record.uid.to_string(),
             is_remote: false,
             hub: String::new(),
+            chain: String::new(),
         },
         number: record.number.unwrap_or(0),
         ..Revision::default()
@@ -131,7 +132,10 @@ pub(crate) fn as_revision(record: &RevisionRecord) -> Revision {
 }
 
 /// A phase object as an heir.
-fn phase_heir(phase: &PhaseRecord, delivery: Delivery) -> Result<Heir, ReadError> {
+///
+/// # Errors
+/// If its spec cannot be parsed.
+pub(crate) fn phase_heir(phase: &PhaseRecord, delivery: Delivery) -> Result<Heir, ReadError> {
     let spec = phase.spec()?;
     let revision = Revision {
         identity: Identity {
@@ -141,6 +145,7 @@ fn phase_heir(phase: &PhaseRecord, delivery: Delivery) -> Result<Heir, ReadError
             uid: phase.uid.to_string(),
             is_remote: delivery == Delivery::Remote,
             hub: String::new(),
+            chain: String::new(),
         },
         number: spec.revision,
         delivery,

@@ -2,12 +2,13 @@
 
 use std::{sync::Arc, time::Instant};
 
-use baton_engine::conditions::Requeue;
+use baton_engine::{ObjectKey, conditions::Requeue, revision::Delivery};
 use baton_kubernetes::target::TargetEvent;
 use baton_records::phase::{PhaseKey, PhaseKind, PhaseRecord};
 use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome, source::Wake};
 
 use super::{
+    heirs::phase_heir,
     observed::Observed,
     owners::{Owners, Targets},
     strays::{OwnerServer, Strays},
@@ -56,7 +57,24 @@ impl PhaseOwners {
             let ended = observed.ended_phases.get(uid, &observed.phases, now)?;
             Some(ended.stray_cluster(&self.owners.targets))
         };
-        if self.strays.take_away(key, stray_cluster, server).await {
+        // An object of a backup that a site was restored from is not deleted and created again.
+        let is_wanted = |uid: &str, object: &ObjectKey| {
+            let ended = observed.ended_phases.get(uid, &observed.phases, now);
+            ended.is_some_and(|ended| {
+                let (namespace, cluster) = (&ended.key.namespace, ended.cluster.as_deref());
+                let there = observed.phases.filter(|phase| {
+                    !phase.deleting
+                        && phase.key.namespace == *namespace
+                        && phase.cluster() == cluster
+                });
+                let heirs = there
+                    .iter()
+                    .flat_map(|phase| phase_heir(phase, Delivery::Remote));
+                heirs.into_iter().any(|heir| heir.wants.contains(object))
+            })
+        };
+        let taken = self.strays.take_away(key, stray_cluster, server, is_wanted);
+        if taken.await {
             (ReconcileOutcome::Gone, Requeue::OnEvent)
         } else {
             (ReconcileOutcome::Failed, Requeue::Backoff)

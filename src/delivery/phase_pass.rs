@@ -72,6 +72,9 @@ pub(crate) struct PhasePass<'a> {
     pub hub: &'a str,
     /// UIDs of hubs that do not exist any more, and of their owners.
     pub lost_hubs: BTreeSet<String>,
+    /// True if its revision has lost objects after it had all of them, and a newer one is paused; `None`
+    /// if the revision itself is cached.
+    pub has_given: Option<bool>,
     /// Its objects that had ended before it was delegated, if another process knows them.
     pub ended_before: &'a [EndedObject],
     /// Number of failed passes over the phase in a row before this one.
@@ -239,6 +242,7 @@ impl PhasePass<'_> {
         without_pods(&mut phases);
         let siblings =
             CachedSiblings::of_phase(record, &observed.spec, set, self.observed.stores());
+        let siblings = siblings.stated(self.has_given);
         let mut wanted = RolloutInput {
             revision,
             phases,
@@ -433,8 +437,12 @@ impl PhasePass<'_> {
                 uid: record.uid.to_string(),
                 is_remote: self.delivery == Delivery::Remote,
                 hub: self.hub.to_owned(),
+                chain: set
+                    .and_then(RevisionRecord::chain_selector)
+                    .unwrap_or_default(),
             },
             number: spec.revision,
+            created: set.and_then(|set| set.created),
             generation: record.generation,
             lifecycle: LifecycleState::of_phase(spec.paused),
             force_adoption: self.force_adoption,

@@ -13,6 +13,7 @@ use baton_kubernetes::{
 };
 use baton_records::{
     api::{Api, ApiError},
+    creations::Repeated,
     key::{Key, OwnKind},
     record::ReadError,
 };
@@ -130,6 +131,9 @@ pub(crate) enum Error {
         step: &'static str,
         source: ApiError,
     },
+    /// An object was created again and again.
+    #[error("{kind}: {source}")]
+    Repeated { kind: String, source: Repeated },
     /// A request about a typed object, or in another cluster, failed.
     #[error("{step}: {}", request_failure(source))]
     Request {
@@ -177,12 +181,24 @@ impl Error {
     /// The text for the status, if the error is a refusal.
     pub(crate) fn refusal(&self) -> Option<String> {
         let is_refusal = match self {
-            Self::Refused(_) => true,
-            Self::Record { source, .. } => source.refusal().is_some(),
+            Self::Refused(_) | Self::Repeated { .. } => true,
+            Self::Record { source, .. } => source.refusal().is_some() || self.repeated().is_some(),
             Self::Request { source, .. } => is_refused(source),
             _ => false,
         };
         is_refusal.then(|| self.to_string())
+    }
+
+    /// The repetition, if an object was created again and again.
+    fn repeated(&self) -> Option<&Repeated> {
+        match self {
+            Self::Repeated { source, .. }
+            | Self::Record {
+                source: ApiError::Repeated { source, .. },
+                ..
+            } => Some(source),
+            _ => None,
+        }
     }
 }
 
@@ -195,6 +211,10 @@ fn is_refused(error: &kube::Error) -> bool {
 }
 
 impl ReconcileError for Error {
+    fn retry_after(&self) -> Option<Duration> {
+        self.repeated().map(|repeated| repeated.wait)
+    }
+
     fn is_change(&self) -> bool {
         match self {
             Self::Record { source, .. } => source.is_change(),

@@ -87,14 +87,24 @@ impl NewSlice<'_> {
         observed: &Observed,
         slice: &SliceRecord,
     ) -> Result<bool, Error> {
-        if slice.deleting {
-            return Ok(false);
-        }
-        let read = observed.slice(&shared.api, &slice.key).await?;
-        let read = read.and_then(|slice| slice.spec().ok());
-        let own = Vec::<ObjectSetObject>::deserialize(self.objects);
-        Ok(read.is_some() && read == own.ok())
+        Ok(!slice.deleting && has_objects(shared, observed, slice, self.objects).await?)
     }
+}
+
+/// True if a slice that exists has these objects.
+///
+/// # Errors
+/// When its content is not cached and the request fails.
+pub(crate) async fn has_objects(
+    shared: &Shared,
+    observed: &Observed,
+    slice: &SliceRecord,
+    objects: &Value,
+) -> Result<bool, Error> {
+    let read = observed.slice(&shared.api, &slice.key).await?;
+    let read = read.and_then(|slice| slice.spec().ok());
+    let wanted = Vec::<ObjectSetObject>::deserialize(objects);
+    Ok(read.is_some() && read == wanted.ok())
 }
 
 /// The slice of a name.

@@ -74,7 +74,7 @@ impl<K: RecordKind> OwnerServer<'_, K> {
 /// The outcome of an attempt to delete a stray.
 enum DeletionOutcome {
     Removed,
-    /// The object does not exist any more, has changed, or has another owner.
+    /// The object does not exist any more, has changed, or another owner has it or wants it.
     NoStray,
     /// The owner has not ended.
     Live,
@@ -91,6 +91,7 @@ impl StrayCluster {
         &self,
         Stray { uid, gvk, object }: &Stray,
         server: &OwnerServer<'_, K>,
+        is_wanted: impl FnOnce() -> bool,
     ) -> Result<DeletionOutcome, String> {
         let Some(target) = &self.target else {
             return Ok(DeletionOutcome::Unreachable);
@@ -111,6 +112,9 @@ impl StrayCluster {
         let Some(request) = teardown::stray(&live, uid) else {
             return Ok(DeletionOutcome::NoStray);
         };
+        if matches!(request, Request::Delete(_)) && is_wanted() {
+            return Ok(DeletionOutcome::NoStray);
+        }
         if !server.has_ended(uid).await? {
             return Ok(DeletionOutcome::Live);
         }
@@ -183,12 +187,14 @@ impl<K: RecordKind> Strays<K> {
     /// Deletes the strays of all owners with this key.
     ///
     /// Returns true if none is left; the next call retries the others. `cluster_of` maps the uid of
-    /// an ended owner to the cluster of its strays, `server` reads the owner.
+    /// an ended owner to the cluster of its strays, `server` reads the owner. An object that another
+    /// owner wants (`is_wanted`, for the uid of the ended one) stays: that owner takes it over.
     pub(crate) async fn take_away(
         &self,
         owner: &Key<K>,
         cluster_of: impl Fn(&str) -> Option<StrayCluster>,
         server: OwnerServer<'_, K>,
+        is_wanted: impl Fn(&str, &ObjectKey) -> bool,
     ) -> bool {
         let strays = self.0.lock().remove(owner).unwrap_or_default();
         let mut left = BTreeSet::new();
@@ -197,7 +203,8 @@ impl<K: RecordKind> Strays<K> {
                 continue;
             };
             let object = &stray.object;
-            match cluster.take_away(&stray, &server).await {
+            let is_wanted = || is_wanted(&stray.uid, object);
+            match cluster.take_away(&stray, &server, is_wanted).await {
                 Ok(DeletionOutcome::Removed) => {
                     info!(%object, %owner, "removed an object that was created after its owner had ended");
                 }

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use baton_apis::SiteDeployment;
 use baton_charts::{Charts, Settings, SetupError};
 use baton_runtime::{controller::Controllers, metrics::Metrics};
+use baton_typed::store::Store;
 use kube::Client;
 use tokio::task::JoinSet;
 
@@ -14,9 +16,9 @@ use super::{
 use crate::{
     cli::ManagerArgs,
     controllers::releases::{
-        Stores, app_clusters::AppClusters, application::Applications, capacity::CapacityTargets,
-        charts::ChartSource, credentials::RepositorySecrets, installation::Installations,
-        release::Releases, traffic::TrafficTargets,
+        Stores, app_clusters::AppClusters, application::Applications, blocks::Blocks,
+        capacity::CapacityTargets, charts::ChartSource, credentials::RepositorySecrets,
+        installation::Installations, release::Releases, traffic::TrafficTargets,
     },
 };
 
@@ -39,6 +41,7 @@ pub(crate) fn charts(
 /// in this order.
 pub(crate) fn start(
     wiring: &Wiring<Stores>,
+    site_deployments: &Arc<Store<SiteDeployment>>,
     (charts, calls): (&Charts, &Calls),
     (controllers, workers): (Controllers, usize),
     metrics: &Metrics,
@@ -86,6 +89,11 @@ pub(crate) fn start(
         .with(
             installations,
             queues.named::<Installations>("installation_controller_installationtargets"),
+            workers,
+        )
+        .with(
+            Blocks::new(context(), Arc::clone(site_deployments)),
+            queues.named::<Blocks>("rolloutblock_controller_rolloutblocks"),
             workers,
         );
     release_metrics::register(metrics, &wiring.context, (calls, charts), queues);

@@ -7,14 +7,18 @@ use baton_runtime::{controller::Controllers, metrics::Metrics};
 use tokio::task::JoinSet;
 
 use super::{site_metrics, wiring::Wiring};
-use crate::controllers::sites::{
-    Stores, application::SiteApplications, deployment::SiteDeployments, terms,
+use crate::{
+    controllers::sites::{
+        Stores, application::SiteApplications, deployment::SiteDeployments, terms,
+    },
+    delivery::rollout_blocks::RolloutBlocks,
 };
 
 /// Adds the controllers and the metric family of sites, and then starts to follow the objects, in
 /// this order.
 pub(crate) fn start(
     wiring: &Wiring<Stores>,
+    blocks: &RolloutBlocks,
     (controllers, workers): (Controllers, usize),
     (metrics, fence): (&Metrics, &Fence),
     tasks: &mut JoinSet<()>,
@@ -22,7 +26,7 @@ pub(crate) fn start(
     let context = &wiring.context;
     terms::publish(&context.stores, &context.observed);
     let applications = SiteApplications::new(context.clone());
-    let deployments = SiteDeployments::new(context.clone());
+    let deployments = SiteDeployments::new(context.clone(), blocks.clone());
     let controllers = controllers
         .with(applications, Arc::default(), workers)
         .with(deployments, Arc::default(), workers);

@@ -311,6 +311,9 @@ pub struct SiteBatch {
 pub struct FailingSite {
     /// Name of the site.
     pub name: String,
+    /// Number of the revision that failed, in the chain of the site.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<i64>,
     /// Reason of the failure, in one word for programs.
     pub reason: String,
     /// Reason of the failure, for people.

@@ -176,8 +176,10 @@ pub enum Reason {
     StateOfOtherCluster,
     /// `StateStored=False`: the file of the agent contains the state of another hub.
     StateOfOtherHub,
-    /// `Blocked=True`.
+    /// `Blocked=True`, and `Progressing=Unknown` of a chain that obeys rollout blocks.
     RolloutsBlocked,
+    /// `Blocked=False` of a chain that obeys rollout blocks.
+    NotBlocked,
     /// `ReleaseSynced=False`, `RollingOut=False`: the release cannot be created.
     CreateReleaseFailed,
     /// `RollingOut=False`: no version of the chart was found.

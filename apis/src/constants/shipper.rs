@@ -58,6 +58,11 @@ pub const ANNOTATION_RELEASE_CLUSTERS: &str = "shipper.booking.com/release.clust
 /// Annotation on applications and releases: blocks that do not apply to them, as `namespace/name`,
 /// separated by commas.
 pub const ANNOTATION_BLOCK_OVERRIDE: &str = "shipper.booking.com/rollout-block.override";
+/// Message about an edit of the environment of a Release.
+pub const ENVIRONMENT_IS_CONSTANT: &str =
+    "the Release environment must not be changed; consider editing the Application object";
+/// Namespace whose blocks apply to all namespaces.
+pub const NAMESPACE_GLOBAL_BLOCKS: &str = "rollout-blocks-global";
 /// Finalizer on releases, removed when the pods of a deleted release are no longer needed. An
 /// addition to Shipper.
 pub const FINALIZER_SERVING: &str = "baton.run/serving";

@@ -6,14 +6,14 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube::CustomResourceExt;
 
-use super::{age, column, finish, without_subresources};
+use super::{age, column, finish, wide, without_subresources};
 use crate::{
-    Application, CapacityTarget, InstallationTarget, Release, TrafficTarget,
+    Application, CapacityTarget, InstallationTarget, Release, RolloutBlock, TrafficTarget,
     constants::shipper::STATUS_VERSION,
 };
 
-/// The definitions of the kinds for application rollouts: Application, Release and the targets of a
-/// Release. They are optional, so they are separate from [`crds`](crate::crds).
+/// The definitions of the kinds for application rollouts: Application, Release, the targets of a Release,
+/// and RolloutBlock. They are optional, so they are separate from [`crds`](crate::crds).
 ///
 /// # Guarantees
 ///
@@ -58,6 +58,19 @@ pub fn release_crds() -> Vec<CustomResourceDefinition> {
         with_both_statuses(finish_lenient(InstallationTarget::crd(), &target_columns())),
         finish_lenient(CapacityTarget::crd(), &target_columns()),
         finish_lenient(TrafficTarget::crd(), &target_columns()),
+        with_both_statuses(finish_lenient(
+            RolloutBlock::crd(),
+            &[
+                column("Message", ".spec.message"),
+                wide(column("Author Type", ".spec.author.type")),
+                wide(column("Author Name", ".spec.author.name")),
+                wide(column(
+                    "Overriding Applications",
+                    ".status.overrides.application",
+                )),
+                wide(column("Overriding Releases", ".status.overrides.release")),
+            ],
+        )),
     ]
 }
 

@@ -90,6 +90,35 @@ pub struct RolloutStrategy {
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(length(max = limits::STEPS))]
     pub steps: Vec<RolloutStep>,
+    /// The effect of clusters whose agents are not connected on a step. `Wait`, the default: the step
+    /// waits for them. `Ignore`: the other clusters continue, and such a cluster follows when its
+    /// agent is connected again. Shipper does not have this field.
+    #[serde(
+        skip_serializing_if = "OfflineClusters::is_default",
+        deserialize_with = "null_as_default"
+    )]
+    #[schemars(with = "Option<OfflineClusters>")]
+    pub offline_clusters: OfflineClusters,
+}
+
+/// The effect of clusters whose agents are not connected on a step of a rollout.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub enum OfflineClusters {
+    /// The step waits for them.
+    #[default]
+    Wait,
+    /// The other clusters continue.
+    Ignore,
+}
+
+impl OfflineClusters {
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "the signature is serde's"
+    )]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// The pods and traffic of the two releases of a rollout at a step.

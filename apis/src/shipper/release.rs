@@ -1,5 +1,5 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::CustomResource;
+use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use super::{
 
 /// The content of the release, and the step to which it is rolled out.
 #[derive(
-    Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, CustomResource, JsonSchema,
+    Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, CustomResource, KubeSchema,
 )]
 #[kube(
     group = "shipper.booking.com",
@@ -29,6 +29,7 @@ use super::{
 )]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
+#[x_kube(validation = schema::constant_chart())]
 pub struct ReleaseSpec {
     /// Index of the wanted step of the strategy; 0 is the first. Change it to continue a rollout or
     /// to go back. Only the value of the newest release counts: the others follow it.

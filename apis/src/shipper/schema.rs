@@ -1,7 +1,10 @@
 //! Pieces of schema that the derive macros cannot express.
 
+use kube::core::Rule;
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
+
+use crate::constants::shipper::ENVIRONMENT_IS_CONSTANT;
 
 /// Values of a chart: a map that the server neither validates nor prunes.
 pub(super) fn values(_: &mut SchemaGenerator) -> Schema {
@@ -9,6 +12,14 @@ pub(super) fn values(_: &mut SchemaGenerator) -> Schema {
         "type": "object",
         "x-kubernetes-preserve-unknown-fields": true,
     })
+}
+
+/// The chart of a Release may not change. Values are no part of the schema, so the admission policy
+/// `baton-release-environment` protects the rest of the environment.
+pub(super) fn constant_chart() -> Rule {
+    Rule::new("self.environment.chart == oldSelf.environment.chart")
+        .message(ENVIRONMENT_IS_CONSTANT)
+        .field_path(".environment")
 }
 
 /// A share of the traffic, relative to the shares of the other releases. Schemas have no unsigned

@@ -5,12 +5,13 @@ use serde_json::{Value, json};
 
 use super::{crd, field, schema, walk};
 
-const KINDS: [&str; 5] = [
+const KINDS: [&str; 6] = [
     "Application",
     "Release",
     "InstallationTarget",
     "CapacityTarget",
     "TrafficTarget",
+    "RolloutBlock",
 ];
 
 #[test]
@@ -30,6 +31,7 @@ fn names_and_categories() {
         ("InstallationTarget", "installationtargets", "it", false),
         ("CapacityTarget", "capacitytargets", "ct", false),
         ("TrafficTarget", "traffictargets", "tt", false),
+        ("RolloutBlock", "rolloutblocks", "rb", true),
     ];
     for (kind, plural, short_name, is_in_all) in expected {
         let crd = crd(kind);
@@ -121,7 +123,15 @@ fn printer_columns() {
             "Reason",
         ),
     ];
-    let expected: [(&str, &[_]); 5] = [
+    let block = [
+        (".spec.message", "Message"),
+        (".spec.author.type", "Author Type"),
+        (".spec.author.name", "Author Name"),
+        (".status.overrides.application", "Overriding Applications"),
+        (".status.overrides.release", "Overriding Releases"),
+    ];
+    let expected: [(&str, &[_]); 6] = [
+        ("RolloutBlock", &block),
         ("Application", &application),
         ("Release", &release),
         ("InstallationTarget", &target),
@@ -133,7 +143,12 @@ fn printer_columns() {
             .iter()
             .map(|(path, name)| {
                 let type_ = if *name == "Age" { "date" } else { "string" };
-                json!({ "name": name, "type": type_, "jsonPath": path })
+                let mut column = json!({ "name": name, "type": type_, "jsonPath": path });
+                // Of a block, `kubectl get` shows the others with `-o wide` only.
+                if kind == "RolloutBlock" && *name != "Message" {
+                    column["priority"] = 1.into();
+                }
+                column
             })
             .collect();
         assert_eq!(
@@ -203,6 +218,8 @@ fn required_fields() {
             "spec.clusters.[]",
             json!(["name", "weight"]),
         ),
+        ("RolloutBlock", "spec", json!(["author", "message"])),
+        ("RolloutBlock", "spec.author", json!(["name", "type"])),
         ("Application", "status", Value::Null),
         ("Release", "status", Value::Null),
         ("InstallationTarget", "status", Value::Null),

@@ -3,6 +3,8 @@
 //! Each write that a rollout needs is sent once, by a plain request, and each waits for what it
 //! depends on: the labels for the pods, the next step for the addresses of the Service.
 
+mod fleet;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -21,10 +23,12 @@ use tokio::time::{Instant, timeout};
 
 use crate::error::Error;
 use crate::figures::releases::Bare;
-use crate::load::releases::{Releases, Strategy, Template, names};
+use crate::load::releases::{FIRST_VERSION, Releases, Strategy, Template, names};
 use crate::process::Servers;
 use crate::target::Target;
 use crate::watch::{Condition, Watch, Watched};
+
+pub(crate) use self::fleet::measure as measure_fleet;
 
 /// Labels of the same length as the real ones, so that no manager selects these objects.
 const LABEL_APP: &str = "xhipper-app";
@@ -175,17 +179,15 @@ pub(crate) async fn measure(
     shape: &Releases,
     round: usize,
 ) -> Result<Vec<Bare>, Error> {
-    let target = Target::create(client, &format!("bench-bare-{round}")).await?;
-    let namespace = BareNamespace {
-        parts: AppWatches::follow(client, &target),
-        target,
-    };
+    let namespace = BareNamespace::create(client, &format!("bench-bare-{round}")).await?;
     let mut all = Vec::new();
     for strategy in [Strategy::AllIn, Strategy::ThreeSteps] {
         let template = Template {
             repository: "http://127.0.0.1/charts".to_owned(),
             strategy,
             pods: shape.pods,
+            version: FIRST_VERSION,
+            clusters: 1,
         };
         let prefix = |is_lone| match (strategy, is_lone) {
             (Strategy::AllIn, true) => "lone-all-in",
@@ -218,6 +220,15 @@ pub(crate) async fn measure(
 }
 
 impl BareNamespace {
+    /// Creates the namespace, and follows its pods and addresses.
+    async fn create(client: &Client, name: &str) -> Result<Self, Error> {
+        let target = Target::create(client, name).await?;
+        Ok(Self {
+            parts: AppWatches::follow(client, &target),
+            target,
+        })
+    }
+
     /// Writes all objects of one Application. Returns the time that it took, and the part of it
     /// that was spent on waiting for pods and addresses.
     async fn roll_out(
@@ -225,14 +236,32 @@ impl BareNamespace {
         name: &str,
         template: &Template,
     ) -> Result<(Duration, Duration), Error> {
-        let target = &self.target;
         let started = Instant::now();
-        let mut waited = Duration::ZERO;
+        self.enter(name, template, &["hub".to_owned()]).await?;
+        let mut app = self.install(name).await?;
+        for (step, pods) in template.strategy.pods(template.pods).enumerate() {
+            if step > 0 {
+                self.promote(name, step).await?;
+            }
+            app.reach(pods).await?;
+        }
+        app.balance().await?;
+        Ok((started.elapsed(), app.waited))
+    }
+
+    /// Creates the objects of an Application on the hub.
+    async fn enter(
+        &self,
+        name: &str,
+        template: &Template,
+        clusters: &[String],
+    ) -> Result<(), Error> {
+        let target = &self.target;
         let post = |path: String, body: Value| async move {
             target.post::<IgnoredAny>(&path, &body).await.map(drop)
         };
         post(target.shipper("applications"), template.application(name)).await?;
-        let release = format!("{name}-0123abcd-0");
+        let release = release_of(name);
         let object = |kind: &str, spec: Value| {
             json!({
                 "apiVersion": shipper::API_VERSION,
@@ -243,55 +272,58 @@ impl BareNamespace {
         };
         let environment = json!({"environment": template.environment(name), "targetStep": 0});
         post(target.shipper("releases"), object("Release", environment)).await?;
+        let of_each = |entry: &dyn Fn(&String) -> Value| {
+            let entries: Vec<Value> = clusters.iter().map(entry).collect();
+            json!({"clusters": entries})
+        };
         let targets = TARGETS.map(|(plural, kind)| {
             let spec = match kind {
-                "InstallationTarget" => json!({"clusters": ["hub"], "canOverride": true}),
-                "TrafficTarget" => json!({"clusters": [{"name": "hub", "weight": 0}]}),
-                _ => json!({
-                    "clusters": [{"name": "hub", "percent": 0, "totalReplicaCount": template.pods}],
-                }),
+                "InstallationTarget" => json!({"clusters": clusters, "canOverride": true}),
+                "TrafficTarget" => of_each(&|name| json!({"name": name, "weight": 0})),
+                _ => of_each(
+                    &|name| json!({"name": name, "percent": 0, "totalReplicaCount": template.pods}),
+                ),
             };
             post(target.shipper(plural), object(kind, spec))
         });
         try_join_all(targets).await?;
         let children = [service(name, &release), deployment(name, &release)];
         post(target.slices(), slice(&release, &children)).await?;
-        post(target.sets(), set(&release)).await?;
+        let sets = clusters.iter().map(|cluster| {
+            post(
+                target.sets(),
+                set(&format!("{release}-{cluster}"), &release),
+            )
+        });
+        try_join_all(sets).await?;
+        Ok(())
+    }
+
+    /// Sends the Release of an Application to a step.
+    async fn promote(&self, name: &str, step: usize) -> Result<(), Error> {
+        let patch = json!({"spec": {"targetStep": step}});
+        let releases = self.target.shipper("releases");
+        self.merge(releases, &release_of(name), &patch).await
+    }
+
+    /// Creates the objects of an Application in a cluster.
+    async fn install(&self, name: &str) -> Result<BareApp<'_>, Error> {
+        let target = &self.target;
+        let release = release_of(name);
+        let children = [service(name, &release), deployment(name, &release)];
         let paths = [target.services(), target.deployments_of_apps()];
         let applied = paths
             .into_iter()
             .zip(&children)
             .map(|(path, child)| self.apply(path, child));
         try_join_all(applied).await?;
-        let mut labelled = BTreeSet::new();
-        let steps: Vec<usize> = template.strategy.pods(template.pods).collect();
-        for (step, &pods) in steps.iter().enumerate() {
-            if step > 0 {
-                let patch = json!({"spec": {"targetStep": step}});
-                self.merge(target.shipper("releases"), &release, &patch)
-                    .await?;
-            }
-            let replicas = json!({"spec": {"replicas": pods}});
-            self.merge(target.deployments_of_apps(), &release, &replicas)
-                .await?;
-            let ready = self
-                .parts
-                .until(name, "pods", |app| app.ready.len() >= pods);
-            let (time, ready) = ready.await?;
-            waited += time;
-            let patch = json!({"metadata": {"labels": {LABEL_TRAFFIC: "enabled"}}});
-            let new: Vec<String> = ready.difference(&labelled).cloned().collect();
-            let patches = new.iter().map(|pod| self.merge(target.pods(), pod, &patch));
-            try_join_all(patches).await?;
-            labelled.extend(new);
-            let addresses = self.parts.until(name, "addresses", |app| {
-                app.addresses.values().sum::<usize>() >= pods
-            });
-            waited += addresses.await?.0;
-        }
-        let selector = json!({"spec": {"selector": {LABEL_RELEASE: release, LABEL_TRAFFIC: null}}});
-        self.merge(target.services(), name, &selector).await?;
-        Ok((started.elapsed(), waited))
+        Ok(BareApp {
+            namespace: self,
+            name: name.to_owned(),
+            release,
+            labelled: BTreeSet::new(),
+            waited: Duration::ZERO,
+        })
     }
 
     async fn apply(&self, path: String, child: &Value) -> Result<(), Error> {
@@ -324,6 +356,56 @@ impl BareNamespace {
         }
         Ok(())
     }
+}
+
+/// The objects of an Application in a cluster.
+struct BareApp<'a> {
+    namespace: &'a BareNamespace,
+    name: String,
+    release: String,
+    /// The pods with traffic.
+    labelled: BTreeSet<String>,
+    /// The time spent on waiting for pods and addresses.
+    waited: Duration,
+}
+
+impl BareApp<'_> {
+    /// Scales to a number of pods, and gives traffic to all of them.
+    async fn reach(&mut self, pods: usize) -> Result<(), Error> {
+        let BareNamespace { target, parts } = self.namespace;
+        let replicas = json!({"spec": {"replicas": pods}});
+        let deployments = target.deployments_of_apps();
+        self.namespace
+            .merge(deployments, &self.release, &replicas)
+            .await?;
+        let ready = parts.until(&self.name, "pods", |app| app.ready.len() >= pods);
+        let (time, ready) = ready.await?;
+        let patch = json!({"metadata": {"labels": {LABEL_TRAFFIC: "enabled"}}});
+        let new: Vec<String> = ready.difference(&self.labelled).cloned().collect();
+        let patches = new
+            .iter()
+            .map(|pod| self.namespace.merge(target.pods(), pod, &patch));
+        try_join_all(patches).await?;
+        let addresses = parts.until(&self.name, "addresses", |app| {
+            app.addresses.values().sum::<usize>() >= pods
+        });
+        self.waited += time + addresses.await?.0;
+        self.labelled.extend(new);
+        Ok(())
+    }
+
+    /// Lets the Service select by traffic alone.
+    async fn balance(&self) -> Result<(), Error> {
+        let selector =
+            json!({"spec": {"selector": {LABEL_RELEASE: self.release, LABEL_TRAFFIC: null}}});
+        let services = self.namespace.target.services();
+        self.namespace.merge(services, &self.name, &selector).await
+    }
+}
+
+/// The name of the Release of an Application.
+fn release_of(application: &str) -> String {
+    format!("{application}-0123abcd-0")
 }
 
 fn labels(application: &str, release: &str) -> Value {
@@ -369,12 +451,12 @@ fn slice(release: &str, children: &[Value]) -> Value {
     })
 }
 
-fn set(release: &str) -> Value {
+fn set(name: &str, slice: &str) -> Value {
     json!({
         "apiVersion": API_VERSION,
         "kind": "ObjectSet",
-        "metadata": {"name": release},
-        "spec": {"phases": [{"name": "objects", "slices": [release]}]},
+        "metadata": {"name": name},
+        "spec": {"phases": [{"name": "objects", "slices": [slice]}]},
     })
 }
 

@@ -158,6 +158,10 @@ impl Step {
         self.name.starts_with("releases: ")
     }
 
+    pub(crate) fn is_of_releases_fleet(&self) -> bool {
+        self.name.starts_with("releases-fleet: ")
+    }
+
     pub(crate) fn is_of_sites(&self) -> bool {
         self.name.starts_with("sites: ")
     }

@@ -8,7 +8,13 @@ use http::Method;
 use super::Gateway;
 
 /// Paths of collections of all namespaces. A site gets the collection of its own namespace.
-const COLLECTIONS: [&str; 1] = ["/api/v1/configmaps"];
+const COLLECTIONS: [&str; 5] = [
+    "/api/v1/configmaps",
+    "/api/v1/pods",
+    "/api/v1/services",
+    "/apis/apps/v1/deployments",
+    "/apis/discovery.k8s.io/v1/endpointslices",
+];
 
 /// The name of a site, which is also its namespace in the control plane.
 #[derive(Debug, Clone)]

@@ -1,5 +1,7 @@
 //! Shipper's Applications, and the environments of their Releases.
 
+pub(crate) mod fleet;
+
 use std::collections::BTreeMap;
 
 use baton_apis::constants::shipper;
@@ -10,8 +12,14 @@ use serde_json::{Value, json};
 /// The region of the only cluster that Releases go to.
 pub(crate) const REGION: &str = "bench";
 
-/// The chart of the test repository, and its version.
-const CHART: [&str; 2] = ["test-nginx", "0.0.1"];
+/// The chart of the test repository.
+const CHART: &str = "test-nginx";
+
+/// The first version of the chart.
+pub(crate) const FIRST_VERSION: &str = "0.0.1";
+
+/// The next version of the chart.
+pub(crate) const NEXT_VERSION: &str = "0.0.2";
 
 /// The number of Applications.
 #[derive(Debug, Clone, Copy, PartialEq, Args, Serialize)]
@@ -67,12 +75,15 @@ pub(crate) struct Template {
     pub(crate) repository: String,
     pub(crate) strategy: Strategy,
     pub(crate) pods: usize,
+    /// The version of the chart.
+    pub(crate) version: &'static str,
+    /// Number of clusters in the region.
+    pub(crate) clusters: usize,
 }
 
 impl Template {
     /// The environment of a Release.
     pub(crate) fn environment(&self, application: &str) -> Value {
-        let [chart, version] = CHART;
         let step = |(name, capacity, traffic): &(&str, u32, u32)| {
             json!({
                 "name": name,
@@ -82,11 +93,11 @@ impl Template {
         };
         let steps: Vec<Value> = self.strategy.steps().iter().map(step).collect();
         json!({
-            "chart": {"name": chart, "version": version, "repoUrl": self.repository},
+            "chart": {"name": CHART, "version": self.version, "repoUrl": self.repository},
             // The name of the Service is derived from this value, and the namespace has many
             // Services.
             "values": {"replicaCount": self.pods, "nameOverride": application},
-            "clusterRequirements": {"regions": [{"name": REGION, "replicas": 1}]},
+            "clusterRequirements": {"regions": [{"name": REGION, "replicas": self.clusters}]},
             "strategy": {"steps": steps},
         })
     }
@@ -128,6 +139,8 @@ mod tests {
             repository: "http://127.0.0.1:1/charts".to_owned(),
             strategy: Strategy::ThreeSteps,
             pods: 4,
+            version: FIRST_VERSION,
+            clusters: 1,
         };
         let bodies = template.bodies(&names("a", 2));
         assert_eq!(bodies.keys().collect::<Vec<_>>(), ["a-000", "a-001"]);

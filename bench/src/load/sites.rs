@@ -46,7 +46,7 @@ pub(crate) enum Strategy {
 impl Sites {
     /// The names of all sites.
     pub(crate) fn names(self) -> impl Iterator<Item = String> {
-        (1..=self.sites).map(|number| format!("site-{number:04}"))
+        names(self.sites)
     }
 
     /// The names of the sites that go offline for a while: a tenth.
@@ -108,6 +108,11 @@ impl Strategy {
             }),
         }
     }
+}
+
+/// The names of this number of sites.
+pub(crate) fn names(count: usize) -> impl Iterator<Item = String> + use<> {
+    (1..=count).map(|number| format!("site-{number:04}"))
 }
 
 /// The version with this number.

@@ -1,9 +1,10 @@
 //! Releases: one after the other, many at once, idle time, and a restart.
 
+pub(crate) mod fleet;
 mod profile;
 mod release;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use baton_apis::constants::shipper;
@@ -22,7 +23,7 @@ use crate::bare;
 use crate::error::Error;
 use crate::figures::releases::{FILL, FIRST, IDLE, Profile, RESTART, StepRequests, at_once, lone};
 use crate::figures::{Step, Timing};
-use crate::load::releases::{Releases as Shape, Strategy, Template, names};
+use crate::load::releases::{FIRST_VERSION, Releases as Shape, Strategy, Template, names};
 use crate::served::Served;
 use crate::target::Target;
 use crate::watch::{ObjectEvent, Watch};
@@ -58,6 +59,8 @@ impl Load {
             repository: self.repository.clone(),
             strategy,
             pods,
+            version: FIRST_VERSION,
+            clusters: 1,
         }
     }
 }
@@ -194,12 +197,31 @@ impl Steps {
         names: &[String],
     ) -> Result<Vec<Duration>, Error> {
         let bodies = template.bodies(names);
-        let mut waiting = Waiting::new(names);
+        let target = load.target.clone();
+        let create = async move {
+            let applications = target.shipper("applications");
+            target.create_all(applications, &bodies).await.map(drop)
+        };
+        let each = EACH.saturating_mul(u32::try_from(names.len()).unwrap_or(u32::MAX));
+        let rollouts = self.follow(load, Waiting::new(names), create, ROLLOUT + each);
+        let complete = rollouts.await?.into_iter();
+        Ok(complete.map(|(_, took)| took).collect())
+    }
+
+    /// Starts the rollouts that `begin` causes, and sends each Release to its next step as soon as it
+    /// waits for a command. Returns the name of each Release, and the time until it was complete, since
+    /// the start.
+    async fn follow(
+        &mut self,
+        load: &mut Load,
+        mut waiting: Waiting,
+        begin: impl Future<Output = kube::Result<()>>,
+        limit: Duration,
+    ) -> Result<Vec<(String, Duration)>, Error> {
         let Load {
             target, releases, ..
         } = load;
         let started = Instant::now();
-        let create = target.create_all(target.shipper("applications"), &bodies);
         let follow = async {
             let mut promotions = FuturesUnordered::new();
             while !waiting.is_over() {
@@ -216,15 +238,14 @@ impl Steps {
             }
             Ok::<_, kube::Error>(())
         };
-        let rollouts = async { tokio::try_join!(create, follow).map(drop) };
-        let each = EACH.saturating_mul(u32::try_from(names.len()).unwrap_or(u32::MAX));
+        let rollouts = async { tokio::try_join!(begin, follow).map(drop) };
         let what = "Applications to be rolled out";
-        match self.manager.until(what, ROLLOUT + each, rollouts).await {
+        match self.manager.until(what, limit, rollouts).await {
             Ok(done) => done?,
             Err(error) => return Err(error.with_detail(&waiting.describe()).into()),
         }
         let complete = waiting.complete.into_iter();
-        Ok(complete.map(|at| at - started).collect())
+        Ok(complete.map(|(name, at)| (name, at - started)).collect())
     }
 
     /// Rolls out one more Application, and records the events of its objects.
@@ -260,7 +281,10 @@ struct Waiting {
     /// By Application, the last observed state of its Release, and the step that it was sent to.
     open: BTreeMap<String, (String, i64)>,
     all: usize,
-    complete: Vec<Instant>,
+    /// The names of the Releases of earlier rollouts.
+    earlier: BTreeSet<String>,
+    /// The names of the complete Releases, and when they were.
+    complete: Vec<(String, Instant)>,
 }
 
 impl Waiting {
@@ -269,7 +293,16 @@ impl Waiting {
         Self {
             open: names.iter().map(unseen).collect(),
             all: names.len(),
+            earlier: BTreeSet::new(),
             complete: vec![],
+        }
+    }
+
+    /// As [`Waiting::new`], for Applications with Releases of earlier rollouts.
+    fn after(names: &[String], earlier: impl IntoIterator<Item = String>) -> Self {
+        Self {
+            earlier: earlier.into_iter().collect(),
+            ..Self::new(names)
         }
     }
 
@@ -280,12 +313,14 @@ impl Waiting {
     /// Records an event of a Release. Returns the step that the Release is to be sent to, if it
     /// waits for that.
     fn take(&mut self, sight: ObjectEvent<Release>) -> Option<(String, i64)> {
-        let release = sight.object?;
+        let release = sight
+            .object
+            .filter(|_| !self.earlier.contains(&sight.name))?;
         let application = release.application();
         let (last, sent) = self.open.get_mut(application)?;
         if release.is_complete() {
             self.open.remove(application);
-            self.complete.push(sight.at);
+            self.complete.push((sight.name, sight.at));
             return None;
         }
         *last = release.describe();
@@ -322,6 +357,18 @@ mod tests {
             at: Instant::now(),
             object: Some(serde_json::from_value(release).unwrap()),
         }
+    }
+
+    #[test]
+    fn releases_of_earlier_rollouts_do_not_count() {
+        let complete = json!({"conditions": [{"type": "Complete", "status": "True"}]});
+        let names = ["a".to_owned()];
+        let mut waiting = Waiting::after(&names, ["a-1-0".to_owned()]);
+        assert_eq!(waiting.take(sight("a", &complete)), None);
+        assert!(!waiting.is_over());
+        let mut waiting = Waiting::after(&names, ["a-0-0".to_owned()]);
+        assert_eq!(waiting.take(sight("a", &complete)), None);
+        assert!(waiting.is_over());
     }
 
     #[test]

@@ -150,11 +150,34 @@ impl Steps {
     /// Creates all Clusters, and waits until they are connected.
     async fn create_clusters(&mut self, field: &mut Field<'_>) -> Result<(), Error> {
         let counted = self.count(field).await?;
+        let Field {
+            gateway, clusters, ..
+        } = field;
+        let names = field.shape.names();
+        let took = self
+            .enter_sites(gateway, clusters, names, field.shape.sites)
+            .await?;
+        self.wait_until_idle("all sites to be connected", POLL_INTERVAL, 0)
+            .await?;
+        let timing = Timing::of(0, took);
+        self.counted(field, CONNECT, field.shape.sites, timing, counted)
+            .await
+    }
+
+    /// Creates a Cluster for each site of a gateway, and waits until they are connected. Returns the time
+    /// that it took.
+    pub(super) async fn enter_sites(
+        &mut self,
+        gateway: &Gateway,
+        watch: &mut Watch,
+        names: impl Iterator<Item = String>,
+        count: usize,
+    ) -> Result<Duration, Error> {
         let started = Instant::now();
         let clusters: &Api<Cluster> = &Api::all(self.client.clone());
         let secrets: &Api<Secret> = &Api::namespaced(self.client.clone(), MANAGER_NAMESPACE);
-        let ca = field.gateway.ca();
-        let enter = stream::iter(field.gateway.urls()).map(Ok::<_, kube::Error>);
+        let ca = gateway.ca();
+        let enter = stream::iter(gateway.urls()).map(Ok::<_, kube::Error>);
         let enter = enter.try_for_each_concurrent(MAX_CONCURRENT, async |(name, url)| {
             let (cluster, secret) = site(name, url, ca);
             let params = PostParams::default();
@@ -162,18 +185,12 @@ impl Steps {
             secrets.create(&params, &secret).await?;
             clusters.create(&params, &cluster).await.map(drop)
         });
-        let timeout = TIMEOUT + limit(field.shape.sites);
+        let timeout = TIMEOUT + limit(count);
         self.manager
             .until("Clusters to be entered", timeout, enter)
             .await??;
-        let end = self
-            .connected(&mut field.clusters, field.shape.names())
-            .await?;
-        self.wait_until_idle("all sites to be connected", POLL_INTERVAL, 0)
-            .await?;
-        let timing = Timing::of(0, end.unwrap_or(started) - started);
-        self.counted(field, CONNECT, field.shape.sites, timing, counted)
-            .await
+        let end = self.connected(watch, names).await?;
+        Ok(end.unwrap_or(started) - started)
     }
 
     /// Rolls a version out, and waits until this number of sites has it.

@@ -6,11 +6,12 @@
 //! should when somebody deletes an object by hand. Each later attempt waits twice as long as the
 //! one before.
 //!
-//! The delay is derived from the objects that exist, so a restart does not reset it.
+//! Where the objects that exist show the creations, the delay is derived from them, so that a restart does
+//! not reset it. Each process also counts its own creations.
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::stored_time::end_of;
+use crate::stored_time::{end_of, not_in_future};
 
 /// Number of equal objects that are created without a delay.
 const WITHOUT_DELAY: usize = 5;
@@ -23,10 +24,24 @@ const MAX_DELAY: SignedDuration = SignedDuration::from_hours(1);
 
 /// Time when the next equal object may be created; `None` if now. `made` is the number created in a
 /// row, and `last` the time of the last creation.
+///
+/// # Caveats
+/// A time in the future is not the time of the last creation: the clock of this process is behind. It
+/// cannot be corrected, because the server stores it, so only the creations of this process count then.
 pub fn until(made: usize, last: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
-    let delay = growing(made.checked_sub(WITHOUT_DELAY)?, MAX_DELAY);
-    let until = end_of(last?, delay);
+    let (delay, last) = (delay(made)?, last?);
+    if not_in_future(last, now) != last {
+        return None;
+    }
+    let until = end_of(last, delay);
     (until > now).then_some(until)
+}
+
+/// The delay of the next creation after a number of equal ones in a row; `None` if there is none.
+#[must_use]
+pub fn delay(made: usize) -> Option<SignedDuration> {
+    let attempts = made.checked_sub(WITHOUT_DELAY)?;
+    Some(growing(attempts, MAX_DELAY))
 }
 
 /// The delay after a number of delayed attempts: ten seconds for none, then twice as long each
@@ -65,8 +80,15 @@ mod tests {
             }
         }
         assert_eq!(until(9, None, at(0)), None, "the time is unknown");
-        let latest = until(9, Some(Timestamp::MAX), at(0));
-        assert_eq!(latest, Some(Timestamp::MAX));
+    }
+
+    /// The server has set the time of the creation, and the clock of this process went back by an hour.
+    #[test]
+    fn a_creation_in_the_future_delays_nothing() {
+        assert_eq!(until(9, Some(at(5000)), at(1400)), None);
+        assert_eq!(until(9, Some(Timestamp::MAX), at(0)), None);
+        let slightly = until(5, Some(at(1003)), at(1000));
+        assert_eq!(slightly, Some(at(1014)), "the clocks differ a little");
     }
 
     #[test]

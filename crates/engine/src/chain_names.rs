@@ -105,6 +105,14 @@ pub fn lowest_far(numbers: impl IntoIterator<Item = i64>) -> Option<i64> {
     far.map(|(_, number)| *number)
 }
 
+/// Removes the members of a chain whose number no controller has given: the [lowest far one](lowest_far) and
+/// those above it.
+pub fn retain_near<T>(members: &mut Vec<T>, number: impl Fn(&T) -> i64) {
+    if let Some(far) = lowest_far(members.iter().map(&number)) {
+        members.retain(|member| number(member) < far);
+    }
+}
+
 /// True if an object without a controller may become a member of a chain: its number alone is not
 /// [too far](lowest_far) above 0.
 pub fn is_near(number: Option<i64>) -> bool {

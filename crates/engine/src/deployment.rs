@@ -27,6 +27,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use crate::{
     condition_list::{find_current, is_true},
     preflight,
+    rollout_blocks::Effect,
 };
 
 /// The wanted state of a deployment.
@@ -54,6 +55,8 @@ pub struct Deployment {
     pub lost_hubs: Option<String>,
     /// True if the template has any phase; a deployment may be created empty first.
     pub has_phases: bool,
+    /// The effect of rollout blocks on it.
+    pub blocks: Effect,
     /// The last reported status.
     pub status: ObjectDeploymentStatus,
 }

@@ -29,6 +29,7 @@ use std::mem;
 use std::str::FromStr;
 
 use baton_apis::constants::{FIELD_MANAGER, GROUP};
+use jiff::Timestamp;
 use serde_json::Value;
 
 use self::create_only::{owned_at, owned_part, remove, set};
@@ -103,6 +104,12 @@ pub fn owned_fields(live: &Value) -> Option<Cow<'_, Value>> {
         return Some(Cow::Owned(fields.into_owned().into()));
     }
     entry.get("fieldsV1").map(Cow::Borrowed)
+}
+
+/// Time of our last apply that changed an object; `None` if we never applied it.
+pub fn applied_at(live: &Value) -> Option<Timestamp> {
+    let time = apply_entry(live)?.get("time")?.as_str()?;
+    time.parse().ok()
 }
 
 /// Compares the configuration that we would apply with the live object.

@@ -9,12 +9,17 @@ mod tests;
 
 use std::fmt;
 
-use baton_apis::{CollisionProtection, constants};
+use baton_apis::{
+    CollisionProtection, ControlledObjectReference, ObjectSetStatus,
+    conditions::{IN_TRANSITION, SUCCEEDED},
+    constants,
+};
 use serde_json::Value;
 
 use crate::{
     ObjectKey,
-    diff::legacy,
+    condition_list::is_true,
+    diff::{applied_at, legacy},
     object::{
         controller, is_controller, is_of_own_group, label, owner_references, revision_number, text,
     },
@@ -56,6 +61,9 @@ pub enum Relation {
 pub trait Siblings: Send + Sync {
     /// Returns the existing revision with a uid, unless it is the revision that looks it up.
     fn sibling(&self, uid: &str) -> Option<Sibling>;
+
+    /// True if an owner with this uid exists, of whatever chain: a revision or a delegated phase.
+    fn exists(&self, uid: &str) -> bool;
 
     /// Returns the newer sibling that contains a missing object and had taken it over before it
     /// vanished.
@@ -109,7 +117,8 @@ pub enum Situation {
     Unrelated(Sibling),
     /// The controller is no sibling.
     Foreign,
-    /// All owners belong to hubs that a user has declared lost.
+    /// All owners belong to hubs that a user has declared lost, or the controller is a forgotten
+    /// revision of the chain.
     Lost,
     /// The object has no controller, because the revision that wrote it last is gone.
     ///
@@ -144,6 +153,22 @@ pub enum Refusal {
     Protected,
 }
 
+/// True if a revision with this status once had all of its objects, and has lost some to newer revisions.
+#[must_use]
+pub fn has_lost(own: &ObjectSetStatus) -> bool {
+    is_true(&own.conditions, SUCCEEDED) && is_true(&own.conditions, IN_TRANSITION)
+}
+
+/// True if a revision with this status [has lost](has_lost) objects, and did not control the object by its
+/// last report.
+///
+/// A newer revision that is paused may have taken the object over before it succeeded, and does not
+/// create it again now.
+#[must_use]
+pub fn has_given(own: &ObjectSetStatus, wanted: &ControlledObjectReference) -> bool {
+    has_lost(own) && !own.controller_of.contains(wanted)
+}
+
 /// Determines the situation of a live object.
 ///
 /// # Guarantees
@@ -154,7 +179,7 @@ pub fn classify(revision: &Revision, siblings: &dyn Siblings, live: &Value) -> S
     if revision.identity.controls(live) {
         return Situation::Ours;
     }
-    if are_owners_lost(revision, siblings, live) {
+    if are_owners_lost(revision, siblings, live) || is_forgotten(revision, siblings, live) {
         return Situation::Lost;
     }
     let mut controllers = owner_references(live).iter().filter(|r| is_controller(r));
@@ -173,13 +198,23 @@ pub fn classify(revision: &Revision, siblings: &dyn Siblings, live: &Value) -> S
         None => Situation::Foreign,
         Some(sibling)
             if !sibling.is_archived
-                && revision_number(live) > revision.number
+                && rank(&sibling, live) > revision.number
                 && is_same_chain(revision, &sibling, live) =>
         {
             Situation::Newer(sibling)
         }
         Some(sibling) if sibling.relation == Relation::Previous => Situation::Previous(sibling),
         Some(sibling) => Situation::Unrelated(sibling),
+    }
+}
+
+/// The number by which a sibling that controls an object ranks. The annotation counts up to the number
+/// of the sibling: a higher one is not from that revision.
+fn rank(sibling: &Sibling, live: &Value) -> i64 {
+    let number = revision_number(live);
+    match sibling.number {
+        0 => number,
+        own => number.min(own),
     }
 }
 
@@ -194,6 +229,25 @@ fn are_owners_lost(revision: &Revision, siblings: &dyn Siblings, live: &Value) -
         && each.all(|owner| {
             owners::is_lost(owner, lost, hub) && siblings.sibling(text(owner, "uid")).is_none()
         })
+}
+
+/// True if a revision of the chain controls an object, its hub does not have that revision any more, and
+/// this revision was created after the object had been written last.
+///
+/// The hub was restored from a backup, or the revision was deleted without its objects. A revision of the
+/// backup is older than the last write, and leaves the object: otherwise a restored hub would return its
+/// clusters to old content, and two hubs that were restored from one backup would take objects in turn
+/// forever.
+fn is_forgotten(revision: &Revision, siblings: &dyn Siblings, live: &Value) -> bool {
+    let mut controllers = owner_references(live).iter().filter(|it| is_controller(it));
+    let is_missing = |owner: &Value| {
+        revision.identity.is_chain_of(owner) && !siblings.exists(text(owner, "uid"))
+    };
+    let is_later = || applied_at(live).is_some_and(|at| revision.created.is_some_and(|it| at < it));
+    controllers.next().is_some_and(is_missing)
+        && controllers.all(is_missing)
+        && !owns(revision, live)
+        && is_later()
 }
 
 /// True if the sibling that controls an object is in the chain of the revision.
@@ -255,7 +309,7 @@ pub fn decide_adoption(
     } else {
         desired.protection
     };
-    let same_number = revision_number(live) == revision.number;
+    let same_number = |sibling| rank(sibling, live) == revision.number;
     // A delegated phase never adopts an object that a revision has orphaned.
     let is_left_behind = revision.delivery != Delivery::InProcess && revision_number(live) != 0;
     match (situation, protection) {
@@ -268,9 +322,11 @@ pub fn decide_adoption(
         (Situation::Unowned, _) if is_left_behind => Adoption::Refuse(Refusal::LeftBehind),
         (Situation::Ours, _) => Adoption::Keep,
         (Situation::Newer(sibling), _) => Adoption::Leave(sibling.name.clone()),
-        (Situation::Previous(_), _) if same_number => Adoption::Refuse(Refusal::SameNumber),
+        (Situation::Previous(sibling), _) if same_number(sibling) => {
+            Adoption::Refuse(Refusal::SameNumber)
+        }
         (Situation::Unrelated(sibling), CollisionProtection::None)
-            if same_number && is_same_chain(revision, sibling, live) =>
+            if same_number(sibling) && is_same_chain(revision, sibling, live) =>
         {
             Adoption::Refuse(Refusal::SameNumber)
         }
@@ -329,11 +385,12 @@ pub fn former_managers(situation: &Situation, desired: &Desired, live: &Value) -
 /// has installed the object for another Release, the name of that Release is at the end.
 ///
 /// If the owner is in another cluster, and its entry names another hub than that of the revision,
-/// this hub is at the end. If the entry names none, the UID of the owner is there.
+/// this hub is at the end. If the entry names none, the UID of the owner is there. If the owner does
+/// not exist in the own hub, the end says so.
 pub fn collision_message(
     revision: &Revision,
-    desired: &Desired,
-    refusal: Refusal,
+    siblings: &dyn Siblings,
+    (desired, refusal): (&Desired, Refusal),
     live: &Value,
 ) -> String {
     let (key, written) = (&desired.key, &desired.written_namespace);
@@ -344,19 +401,7 @@ pub fn collision_message(
         Refusal::Protected => format!("object {object} not owned by previous revision"),
     };
     let by = match controlling_revision(live) {
-        Some(owner) => {
-            let (kind, name) = (text(owner, "kind"), text(owner, "name"));
-            let by = match text(owner, "namespace") {
-                "" => format!(", controlled by {kind} {name}"),
-                namespace => format!(", controlled by {kind} {namespace}/{name}"),
-            };
-            let hub = text(owner, "hub");
-            match () {
-                () if !owners::is_remote(owner) || hub == revision.identity.hub => by,
-                () if hub.is_empty() => format!("{by} with uid {}", text(owner, "uid")),
-                () => format!("{by} of hub {hub}"),
-            }
-        }
+        Some(owner) => controller_text(revision, siblings, owner),
         None => match Installation::of(live).and_then(|it| it.release()) {
             Some(release) => format!(", installed by Shipper for Release {release}"),
             None => String::new(),
@@ -366,4 +411,26 @@ pub fn collision_message(
         "object {written}/{} kind:{}: refusing adoption, {why}{by}",
         key.name, key.kind
     )
+}
+
+/// The end of the message of a collision with a revision.
+fn controller_text(revision: &Revision, siblings: &dyn Siblings, owner: &Value) -> String {
+    let (kind, name, uid) = (text(owner, "kind"), text(owner, "name"), text(owner, "uid"));
+    let by = match text(owner, "namespace") {
+        "" => format!(", controlled by {kind} {name}"),
+        namespace => format!(", controlled by {kind} {namespace}/{name}"),
+    };
+    let (own, hub) = (&revision.identity.hub, text(owner, "hub"));
+    if !owners::is_remote(owner) {
+        by
+    } else if hub != own {
+        match hub {
+            "" => format!("{by} with uid {uid}"),
+            hub => format!("{by} of hub {hub}"),
+        }
+    } else if own.is_empty() || siblings.exists(uid) {
+        by
+    } else {
+        format!("{by}, which does not exist in this hub any more")
+    }
 }

@@ -24,6 +24,9 @@ pub struct Identity {
     pub is_remote: bool,
     /// UID of the hub of the revision, for owners in other clusters; empty if it is not known.
     pub hub: String,
+    /// The chain of the revision, for owners in other clusters: the label of its revisions and the value
+    /// of that label. Empty if no label shows the chain.
+    pub chain: String,
 }
 
 impl Identity {
@@ -38,8 +41,10 @@ impl Identity {
                 "uid": self.uid,
                 "controller": true,
             });
-            if !self.hub.is_empty() {
-                reference["hub"] = self.hub.as_str().into();
+            for (field, value) in [("hub", &self.hub), ("chain", &self.chain)] {
+                if !value.is_empty() {
+                    reference[field] = value.as_str().into();
+                }
             }
             return reference;
         }
@@ -59,6 +64,20 @@ impl Identity {
             && text(reference, "kind") == self.kind
             && text(reference, "name") == self.name
             && is_of_own_group(reference)
+    }
+
+    /// True if an owner reference is an entry of the annotation, in the own hub, that names this revision
+    /// or one of its chain, with whatever UID.
+    ///
+    /// # Caveats
+    /// The owner need not exist: the hub may have been restored from a backup that lacks it.
+    pub fn is_chain_of(&self, reference: &Value) -> bool {
+        let is_same = |field, own: &str| !own.is_empty() && text(reference, field) == own;
+        reference.get("namespace").and_then(Value::as_str) == Some(&self.namespace)
+            && text(reference, "kind") == self.kind
+            && is_of_own_group(reference)
+            && is_same("hub", &self.hub)
+            && (is_same("name", &self.name) || is_same("chain", &self.chain))
     }
 
     /// True if an object names this revision as its controller. An object can have two controllers:

@@ -351,10 +351,17 @@ impl<'a> ObjectPass<'a> {
     fn need_when_present(&self, live: &Value) -> NextAction {
         let is_paused = self.revision.is_paused();
         let situation = classify(self.revision, self.siblings, live);
+        // In a hub whose objects were restored, a newer revision reports the object as its own. It takes
+        // the object over; otherwise the object would return to the content of this revision first.
+        let is_of_newer = || self.siblings.taken_by_newer(&self.desired.key).is_some();
+        if situation == Situation::Lost && is_of_newer() {
+            return NextAction::Nothing;
+        }
         match decide_adoption(self.revision, self.desired, &situation, live) {
             Adoption::Leave(_) => NextAction::Nothing,
             Adoption::Refuse(refusal) => {
-                let text = collision_message(self.revision, self.desired, refusal, live);
+                let text =
+                    collision_message(self.revision, self.siblings, (self.desired, refusal), live);
                 NextAction::Blocked(Problem::Collision, text)
             }
             _ if is_paused && self.revision.delivery == Delivery::InProcess => NextAction::Nothing,

@@ -7,20 +7,25 @@
 //! annotation. An entry of the annotation has the field `namespace`, which an owner reference of
 //! the API never has.
 //!
-//! The annotation `baton.run/hub` names the hub of the controller. In an object that was read, each
-//! entry has it as the field `hub`: the other entries are those of older revisions in the same hub,
-//! or of lost hubs, which own nothing any more.
+//! The annotation `baton.run/hub` names the hub of the controller, and `baton.run/chain` its chain. In an
+//! object that was read, each entry has them as the fields `hub` and `chain`: the other entries are those
+//! of older revisions in the same hub, or of lost hubs, which own nothing any more.
 
 use std::collections::BTreeSet;
 
-use baton_apis::constants::{ANNOTATION_HUB, ANNOTATION_OWNERS};
+use baton_apis::constants::{ANNOTATION_CHAIN, ANNOTATION_HUB, ANNOTATION_OWNERS};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::object::{is_controller, owner_references, text};
 
 const FIELD: &str = "f:package-operator.run/owners";
-const HUB_FIELD: &str = "f:baton.run/hub";
+
+/// The annotations about the controller, with the fields of an entry that have their values.
+const OF_CONTROLLER: [(&str, &str); 2] = [(ANNOTATION_HUB, "hub"), (ANNOTATION_CHAIN, "chain")];
+
+/// The annotations about owners, which a manifest must not have.
+pub(crate) const RESERVED: [&str; 3] = [ANNOTATION_OWNERS, ANNOTATION_HUB, ANNOTATION_CHAIN];
 
 /// An entry of the annotation; the order of its fields is that of Package Operator.
 #[derive(Serialize)]
@@ -112,9 +117,11 @@ pub fn decode(live: &mut Value) {
         return;
     };
     let mut owners = parse(annotation.as_str().unwrap_or_default());
-    if let Some(hub) = annotations.remove(ANNOTATION_HUB) {
-        for owner in &mut owners {
-            owner["hub"] = hub.clone();
+    for (annotation, field) in OF_CONTROLLER {
+        if let Some(value) = annotations.remove(annotation) {
+            for owner in &mut owners {
+                owner[field] = value.clone();
+            }
         }
     }
     let entries = metadata
@@ -146,9 +153,15 @@ fn own(entry: &mut Value, owners: &[Value]) {
         return;
     };
     let has_owners = annotations.remove(FIELD).is_some();
-    let has_hub = annotations.remove(HUB_FIELD).is_some();
+    let before = annotations.len();
+    annotations.retain(|field, _| {
+        let name = field.strip_prefix("f:").unwrap_or_default();
+        !OF_CONTROLLER
+            .iter()
+            .any(|(annotation, _)| *annotation == name)
+    });
     // A node without children would own all annotations.
-    if (has_owners || has_hub) && annotations.is_empty() {
+    if (has_owners || annotations.len() < before) && annotations.is_empty() {
         fields.remove("f:annotations");
     }
     if !has_owners {
@@ -177,10 +190,11 @@ pub fn encode(body: &mut Value) {
     let mut controllers = owner_references(body)
         .iter()
         .filter(|it| is_remote(it) && is_controller(it));
-    let hub = controllers
-        .next()
-        .map_or("", |it| text(it, "hub"))
-        .to_owned();
+    let controller = controllers.next();
+    let of_controller = OF_CONTROLLER.map(|(annotation, field)| {
+        let value = controller.map_or("", |it| text(it, field));
+        (annotation, value.to_owned())
+    });
     let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;
     };
@@ -197,8 +211,10 @@ pub fn encode(body: &mut Value) {
         .entry("annotations")
         .or_insert_with(|| Value::Object(Map::new()));
     annotations[ANNOTATION_OWNERS] = annotation.into();
-    if !hub.is_empty() {
-        annotations[ANNOTATION_HUB] = hub.into();
+    for (annotation, value) in of_controller {
+        if !value.is_empty() {
+            annotations[annotation] = value.into();
+        }
     }
 }
 
@@ -267,41 +283,39 @@ mod tests {
     }
 
     #[test]
-    fn the_hub_of_the_controller_is_that_of_all_entries() {
-        let of = |hub: Option<&str>, uid, controller| {
-            let mut owner = owner(uid, controller);
-            if let Some(hub) = hub {
-                owner["hub"] = hub.into();
+    fn hub_and_chain_of_the_controller_are_those_of_all_entries() {
+        for (annotation, field) in OF_CONTROLLER {
+            let of = |value: Option<&str>, uid, controller| {
+                let mut owner = owner(uid, controller);
+                if let Some(value) = value {
+                    owner[field] = value.into();
+                }
+                owner
+            };
+            let body = |owners: [Value; 2]| json!({"metadata": {"annotations": {"k": "v"}, "ownerReferences": owners}});
+            for (written, read) in [
+                ([Some("h"), Some("h")], Some("h")),
+                ([Some("old"), Some("h")], Some("h")),
+                ([None, Some("h")], Some("h")),
+                ([None, None], None),
+            ] {
+                let mut object = body([of(written[0], "a", false), of(written[1], "b", true)]);
+                encode(&mut object);
+                let annotations = &object["metadata"]["annotations"];
+                assert_eq!(annotations.get(annotation), read.map(Value::from).as_ref());
+                let entries = annotations[ANNOTATION_OWNERS].as_str().unwrap();
+                assert!(!entries.contains(field), "{entries}");
+                let field = format!("f:{annotation}");
+                object["metadata"]["managedFields"] = json!([{"fieldsV1": {"f:metadata": {"f:annotations": {
+                    FIELD: {}, field: {}, "f:k": {},
+                }}}}]);
+                decode(&mut object);
+                let owned = &object["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"];
+                assert_eq!(owned["f:annotations"], json!({"f:k": {}}));
+                let metadata = object["metadata"].as_object_mut().unwrap();
+                metadata.remove("managedFields");
+                assert_eq!(object, body([of(read, "a", false), of(read, "b", true)]));
             }
-            owner
-        };
-        let body = |owners: [Value; 2]| json!({"metadata": {"annotations": {"k": "v"}, "ownerReferences": owners}});
-        for (written, read) in [
-            ([Some("h"), Some("h")], Some("h")),
-            ([Some("old"), Some("h")], Some("h")),
-            ([None, Some("h")], Some("h")),
-            ([None, None], None),
-        ] {
-            let mut object = body([of(written[0], "a", false), of(written[1], "b", true)]);
-            encode(&mut object);
-            let annotations = &object["metadata"]["annotations"];
-            assert_eq!(
-                annotations.get(ANNOTATION_HUB),
-                read.map(Value::from).as_ref()
-            );
-            let entries = annotations[ANNOTATION_OWNERS].as_str().unwrap();
-            assert!(!entries.contains("hub"), "{entries}");
-            object["metadata"]["managedFields"] = json!([{"fieldsV1": {"f:metadata": {"f:annotations": {
-                FIELD: {}, HUB_FIELD: {}, "f:k": {},
-            }}}}]);
-            decode(&mut object);
-            let owned = &object["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"];
-            assert_eq!(owned["f:annotations"], json!({"f:k": {}}));
-            object["metadata"]
-                .as_object_mut()
-                .unwrap()
-                .remove("managedFields");
-            assert_eq!(object, body([of(read, "a", false), of(read, "b", true)]));
         }
     }
 

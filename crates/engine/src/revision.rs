@@ -45,6 +45,8 @@ pub struct Revision {
     pub identity: Identity,
     /// Revision number.
     pub number: i64,
+    /// Time of its creation, if it is known.
+    pub created: Option<Timestamp>,
     /// `metadata.generation`, the `observedGeneration` of all conditions.
     pub generation: i64,
     /// Wanted lifecycle state.

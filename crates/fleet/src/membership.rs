@@ -1,4 +1,4 @@
-//! `baton cluster`: joining clusters to the hub, listing and removing them.
+//! `baton cluster`: installing Baton in the hub, joining clusters to it, listing and removing them.
 //!
 //! The *hub* is the cluster in which the manager runs, a *target* is one that phases are delivered
 //! into. Either the hub connects to the target (`Push`), or an agent in the target connects to the
@@ -27,6 +27,7 @@ mod remove;
 mod request;
 mod rights;
 mod server;
+mod setup;
 mod spec;
 mod target;
 mod tenants;
@@ -40,6 +41,7 @@ use self::args::{ClusterArgs, ClusterCommand};
 /// One line that names the cluster, the cause, and the present state.
 pub async fn run(args: ClusterArgs) -> Result<(), Box<dyn std::error::Error>> {
     match args.command {
+        ClusterCommand::Setup(args) => setup::run(&args).await?,
         ClusterCommand::Join(args) => join::run(*args).await?,
         ClusterCommand::List(args) => list::run(&args).await?,
         ClusterCommand::Rotate(args) => join::rotate(*args).await?,

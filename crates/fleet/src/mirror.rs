@@ -10,19 +10,19 @@
 //!
 //! `docs/contract/clusters.md` describes the effects that clients can observe.
 
+mod relative;
+
 use std::sync::Arc;
 
 use baton_apis::{
-    EndedObject, LifecycleState, ObjectSetPhaseStatus,
-    conditions::{ARCHIVED, Reason, SUCCEEDED},
+    EndedObject, ObjectSetPhaseStatus,
+    conditions::ARCHIVED,
     constants::{
-        ANNOTATION_HEARTBEAT_SECONDS, ANNOTATION_HUB, ANNOTATION_ORIGIN, ANNOTATION_SITE,
-        API_VERSION, CLASS_AGENT, FINALIZER_MIRROR, HEARTBEAT, LABEL_CHAIN,
-        LABEL_OBJECT_DEPLOYMENT, LABEL_PHASE_CLASS, NAMESPACE_CLUSTER_PREFIX,
+        ANNOTATION_HEARTBEAT_SECONDS, ANNOTATION_HUB, ANNOTATION_ORIGIN, ANNOTATION_ROLLOUT,
+        ANNOTATION_SITE, API_VERSION, CLASS_AGENT, FINALIZER_MIRROR, HEARTBEAT, LABEL_CHAIN,
+        LABEL_PHASE_CLASS, NAMESPACE_CLUSTER_PREFIX,
     },
 };
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -30,10 +30,12 @@ use baton_engine::{condition_list::is_true, diff::content_fingerprint, revision:
 use baton_records::{
     key::{Key, OwnKind as _},
     phase::{PhaseKey, PhaseKind, PhaseRecord},
-    record::{ReadError, Record},
+    record::ReadError,
     revision::{RevisionKind, RevisionRecord},
 };
 use baton_sites::terms::Terms;
+
+use self::relative::Relative;
 
 /// The kind of all mirrors, for phases of both scopes.
 pub const KIND: PhaseKind = PhaseKind(RevisionKind::ObjectSet);
@@ -69,6 +71,9 @@ pub struct Origin {
     /// an object gets it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     heirs: Vec<String>,
+    /// True if its revision has lost objects after it had all of them, and a newer one is paused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    has_given: bool,
     /// Place of the phase in the queue of a site.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     site: Option<QueuePosition>,
@@ -127,115 +132,6 @@ fn is_usual(reach: &Reach) -> bool {
     *reach == Reach::default()
 }
 
-/// The facts about a revision that an agent needs.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Relative {
-    name: String,
-    uid: String,
-    number: i64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    deployment: Option<String>,
-    /// Label of the chain of a Release or a site.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    chain: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    previous: Vec<String>,
-    /// UIDs of the delegated phases: objects can name them as owners.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    phases: Vec<String>,
-    /// True if the revision is paused after it has succeeded: then no writer creates its objects
-    /// again.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    keeps_paused: bool,
-}
-
-impl Relative {
-    fn of(record: &RevisionRecord) -> Self {
-        Self {
-            name: record.key.name.to_string(),
-            uid: record.uid.to_string(),
-            number: record.number.unwrap_or(0),
-            deployment: record.deployment.as_deref().map(ToOwned::to_owned),
-            chain: record.chain().map(ToOwned::to_owned),
-            previous: Vec::new(),
-            phases: Vec::new(),
-            keeps_paused: record.lifecycle == LifecycleState::Paused && record.has_succeeded(),
-        }
-    }
-
-    /// A revision from which objects may be taken over. Its own previous revisions are left out if
-    /// a label shows its chain.
-    fn before(record: &RevisionRecord) -> Self {
-        let previous = if record.is_unlabelled() {
-            names(&record.previous)
-        } else {
-            Vec::new()
-        };
-        Self {
-            phases: record.remote_phases.clone(),
-            previous,
-            ..Self::of(record)
-        }
-    }
-
-    /// The revision of the phase, without its phases: those that matter have mirrors.
-    fn itself(record: &RevisionRecord) -> Self {
-        Self {
-            previous: names(&record.previous),
-            ..Self::of(record)
-        }
-    }
-
-    fn record(
-        &self,
-        kind: RevisionKind,
-        origin: &Origin,
-        version: u64,
-    ) -> Result<RevisionRecord, ReadError> {
-        let named = |key: &str, names: &[String]| -> Value {
-            names.iter().map(|name| json!({ key: name })).collect()
-        };
-        let mut object = json!({
-            "metadata": {
-                "name": self.name,
-                "namespace": origin.namespace,
-                "uid": self.uid,
-                "resourceVersion": version.to_string(),
-            },
-            "spec": { "revision": self.number, "previous": named("name", &self.previous) },
-            "status": { "remotePhases": self
-                .phases
-                .iter()
-                .map(|uid| json!({ "name": "", "uid": uid }))
-                .collect::<Value>() },
-        });
-        if self.keeps_paused {
-            object["status"]["conditions"] = json!([Condition {
-                type_: SUCCEEDED.to_owned(),
-                status: "True".to_owned(),
-                reason: Reason::RolloutSuccess.to_string(),
-                message: String::new(),
-                observed_generation: None,
-                last_transition_time: Time(Timestamp::UNIX_EPOCH),
-            }]);
-        }
-        for (label, value) in [
-            (LABEL_OBJECT_DEPLOYMENT, &self.deployment),
-            (LABEL_CHAIN, &self.chain),
-        ] {
-            if let Some(value) = value {
-                object["metadata"]["labels"][label] = value.as_str().into();
-            }
-        }
-        Record::read(kind, &object.to_string())
-    }
-}
-
-fn names(previous: &[Arc<str>]) -> Vec<String> {
-    previous.iter().map(ToString::to_string).collect()
-}
-
 impl Origin {
     /// Describes a phase. `set` is its revision, and `before` are the revisions from which it may
     /// take objects over.
@@ -260,11 +156,26 @@ impl Origin {
                 .collect(),
             reach,
             heirs: Vec::new(),
+            has_given: false,
             site: None,
             ended: Vec::new(),
             hub: String::new(),
             lost_hubs: String::new(),
         }
+    }
+
+    /// States if the revision of the phase has lost objects after it had all of them, and a newer one is
+    /// paused.
+    #[must_use]
+    pub fn giving(mut self, has_given: bool) -> Self {
+        self.has_given = has_given;
+        self
+    }
+
+    /// True if the revision of the phase has lost objects after it had all of them, and a newer one is
+    /// paused.
+    pub fn has_given(&self) -> bool {
+        self.has_given
     }
 
     /// Sets the UID of the hub, and the annotation about hubs that do not exist any more.
@@ -409,7 +320,7 @@ impl Origin {
     pub fn revisions(&self, version: u64) -> Result<Vec<RevisionRecord>, ReadError> {
         let kind = self.key().kind.0;
         self.relatives()
-            .map(|relative| relative.record(kind, self, version))
+            .map(|relative| relative.record(kind, &self.namespace, version))
             .collect()
     }
 
@@ -431,6 +342,24 @@ pub fn namespace(cluster: &str) -> String {
 /// The object whose status an agent writes as a sign of life.
 pub fn heartbeat(cluster: &str) -> PhaseKey {
     mirror_key(cluster, HEARTBEAT)
+}
+
+/// The object with the part of the rollout of an Application that the agent of a cluster carries out.
+pub fn rollout(cluster: &str, namespace: &str, application: &str) -> PhaseKey {
+    let print = content_fingerprint(&json!([namespace, application]));
+    mirror_key(cluster, &format!("rollout-{print:016x}"))
+}
+
+/// The cluster whose agent carries out the rollout that an object describes; `None` for all other
+/// objects.
+pub fn rollout_cluster(object: &PhaseRecord) -> Option<&str> {
+    let is_rollout = object.annotations.contains_key(ANNOTATION_ROLLOUT);
+    object.agent().filter(|_| is_rollout)
+}
+
+/// The manifest of the object with a part of a rollout.
+pub fn rollout_manifest(key: &PhaseKey, task: &str) -> Value {
+    object(key, ANNOTATION_ROLLOUT, task)
 }
 
 /// The key of the mirror of a phase. The UID distinguishes phases with one name in several
@@ -499,8 +428,12 @@ pub fn is_archived(status: &ObjectSetPhaseStatus) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use baton_apis::{
+        LifecycleState::Paused, conditions::SUCCEEDED, constants::LABEL_OBJECT_DEPLOYMENT,
+    };
     use baton_records::{
         phase::Phases,
+        record::Record,
         revision::{ReleaseOf, Revisions},
     };
 
@@ -612,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mirror_states_that_a_paused_revision_has_succeeded() {
+    fn a_mirror_states_if_a_revision_is_paused_and_has_succeeded() {
         for (lifecycle, condition, expected) in [
             ("Paused", SUCCEEDED, true),
             ("Active", SUCCEEDED, false),
@@ -628,6 +561,7 @@ mod tests {
             let origin = Origin::of(&phase, Some(&own), &[], Reach::default());
             let read = Origin::read(&mirrored(&phase, &origin)).unwrap();
             let revision = read.revisions(12).unwrap().remove(0);
+            assert_eq!(revision.lifecycle == Paused, lifecycle == "Paused");
             assert_eq!(
                 revision.has_succeeded(),
                 expected,

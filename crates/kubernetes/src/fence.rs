@@ -20,8 +20,10 @@
 //!   fence ([`Executor`]) whose lease has run out. Requests for the lease need a connection without
 //!   a fence.
 //! - A write that the kernel or the network delays may reach the server late, and the time limit of
-//!   the server starts only then. So children carry preconditions, and objects that an ended
-//!   revision nevertheless controls are taken away when they are observed.
+//!   the server starts only then. The same holds for the requests of one poll of a
+//!   connection, if the process is stopped between the check and the system call. So children carry
+//!   preconditions, and objects that an ended revision nevertheless controls are taken away when they are
+//!   observed.
 
 use std::{
     future::Future,

@@ -24,6 +24,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
+    creations::{Creation, Creations, Repeated},
     key::Key,
     record::{Record, RecordKind, Versions},
 };
@@ -58,6 +59,14 @@ pub enum ApiError {
         /// Message of the server.
         message: String,
     },
+    /// The object was created again and again, so nothing was sent.
+    #[error("{path}: {source}")]
+    Repeated {
+        /// URL path of the collection.
+        path: String,
+        /// Number of creations, and the time of the next attempt.
+        source: Repeated,
+    },
     /// The name is not valid for an object, so nothing was sent.
     #[error(transparent)]
     Name(#[from] NameError),
@@ -80,6 +89,11 @@ impl ApiError {
         matches!(self, Self::Changed { .. })
     }
 
+    /// True if the object was created again and again.
+    pub fn is_repeated(&self) -> bool {
+        matches!(self, Self::Repeated { .. })
+    }
+
     /// The cause, if the error is a refusal that every further attempt would get as well.
     pub fn refusal(&self) -> Option<String> {
         match self {
@@ -96,28 +110,41 @@ impl ApiError {
 #[derive(Clone)]
 pub struct Api {
     client: Client,
+    creations: Creations,
 }
 
 impl Api {
     /// Sends the requests with a client.
     #[must_use]
     pub fn new(client: Client) -> Self {
-        Self { client }
+        let creations = Creations::default();
+        Self { client, creations }
+    }
+
+    /// The objects that this process has created.
+    pub fn creations(&self) -> &Creations {
+        &self.creations
     }
 
     /// Creates an object. Returns its record, with the defaults of the server.
     ///
     /// # Errors
     /// [`ApiError::Changed`] if the name is taken, which the watch will observe as well.
+    /// [`ApiError::Repeated`] if it was created again and again.
     pub async fn create<K: RecordKind>(
         &self,
         key: &Key<K>,
         manifest: &Value,
     ) -> Result<Record<K>, ApiError> {
         let path = key.collection()?;
+        let creation = Creation::of(&path, manifest);
+        if let Err(source) = self.creations.check(creation) {
+            return Err(ApiError::Repeated { path, source });
+        }
         let answer = self
             .write(Method::POST, MediaType::Json, JSON, &path, manifest)
             .await?;
+        self.creations.made(creation);
         record(key.kind, &path, &answer)
     }
 

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
 use crate::{
     key::{Key, OwnKind},
-    record::{Metadata, ReadError, Record, RecordKind},
+    record::{Metadata, ReadError, Record, RecordKind, parse},
     revision::{RevisionKey, RevisionKind},
 };
 
@@ -24,6 +24,17 @@ pub trait BelongsToRevision: OwnKind {
 
     /// The kind of the revisions.
     fn revision_kind(self) -> RevisionKind;
+
+    /// True if a status with conditions of these types is a report that only Baton writes: see
+    /// [`RecordKind::is_reported`]. By default none is.
+    fn is_report(_tags: &Tags, _has: impl Fn(&str) -> bool) -> bool {
+        false
+    }
+
+    /// True if a status has a condition of this type.
+    fn has_condition(_status: &Self::Status, _type: &str) -> bool {
+        false
+    }
 }
 
 /// The only index over these objects: by the UID of their controller.
@@ -37,6 +48,21 @@ pub struct Tags {
     pub labels: BTreeMap<String, String>,
     /// Annotations of the object.
     pub annotations: BTreeMap<String, String>,
+    /// True if the status is a [report](BelongsToRevision::is_report).
+    pub is_reported: bool,
+}
+
+/// The types of the conditions in a status.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ConditionTypes {
+    conditions: Vec<ConditionType>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ConditionType {
+    r#type: String,
 }
 
 impl<K: BelongsToRevision> RecordKind for K {
@@ -50,12 +76,30 @@ impl<K: BelongsToRevision> RecordKind for K {
         metadata: Metadata,
         _has_controller: bool,
         _spec: Option<&RawValue>,
-        _status: Option<&RawValue>,
+        status: Option<&RawValue>,
     ) -> Result<Tags, ReadError> {
-        Ok(Tags {
+        let mut tags = Tags {
             labels: metadata.labels.into_iter().collect(),
             annotations: metadata.annotations.into_iter().collect(),
-        })
+            is_reported: false,
+        };
+        // A status that cannot be read is no report.
+        let types: ConditionTypes = parse(self, "status", status).unwrap_or_default();
+        let has = |type_: &str| types.conditions.iter().any(|it| it.r#type == type_);
+        tags.is_reported = K::is_report(&tags, has);
+        Ok(tags)
+    }
+
+    fn status_changed(tags: &mut Tags, status: &K::Status) {
+        tags.is_reported = K::is_report(tags, |type_| K::has_condition(status, type_));
+    }
+
+    fn is_reported(tags: &Tags) -> bool {
+        tags.is_reported
+    }
+
+    fn copy_status(tags: &mut Tags, from: &Tags) {
+        tags.is_reported = from.is_reported;
     }
 
     fn references(record: &Record<K>) -> Vec<(ByController, &str)> {

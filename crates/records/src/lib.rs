@@ -2,6 +2,7 @@
 
 pub mod api;
 pub mod belongs_to_revision;
+pub mod creations;
 pub mod deployment;
 pub mod key;
 mod orphaned;

@@ -4,17 +4,19 @@ use std::sync::Arc;
 
 use baton_apis::{
     ObjectSetPhaseSpec, ObjectSetPhaseStatus,
+    conditions::AVAILABLE,
     constants::{
         ANNOTATION_ABANDON, ANNOTATION_PHASE_CLASS, CLASS_AGENT, CLASS_CLUSTER_PREFIX,
         FINALIZER_CACHED, LABEL_PHASE_CLASS, NAMESPACE_CLUSTER_PREFIX,
     },
     kinds::{self, Kind},
 };
+use baton_engine::condition_list::find;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    belongs_to_revision::{BelongsToRevision, ByController},
+    belongs_to_revision::{BelongsToRevision, ByController, Tags},
     key::{Key, OwnKind},
     record::{ReadError, Record},
     revision::{RevisionKind, RevisionRecord},
@@ -44,6 +46,16 @@ impl BelongsToRevision for PhaseKind {
 
     fn revision_kind(self) -> RevisionKind {
         self.0
+    }
+
+    /// The status of a mirror is the agent's, which writes it again by itself.
+    fn is_report(tags: &Tags, has: impl Fn(&str) -> bool) -> bool {
+        let class = tags.labels.get(LABEL_PHASE_CLASS);
+        class.is_some_and(|class| class != CLASS_AGENT) && has(AVAILABLE)
+    }
+
+    fn has_condition(status: &ObjectSetPhaseStatus, type_: &str) -> bool {
+        find(&status.conditions, type_).is_some()
     }
 }
 

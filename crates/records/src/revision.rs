@@ -454,6 +454,14 @@ impl RevisionRecord {
         inherited.is_some_and(|inherited| inherited.annotations.contains_key(ANNOTATION_SITE))
     }
 
+    /// The label of the chain with its value, as a selector of its revisions; `None` for a revision
+    /// without such a label.
+    pub fn chain_selector(&self) -> Option<String> {
+        let of_deployment = self.deployment.as_deref();
+        let of_deployment = of_deployment.map(|name| format!("{LABEL_OBJECT_DEPLOYMENT}={name}"));
+        of_deployment.or_else(|| Some(format!("{LABEL_CHAIN}={}", self.chain()?)))
+    }
+
     /// The label of the chain, if it is the chain of a Release or a site.
     pub fn chain(&self) -> Option<&str> {
         let of_release = self.release.as_ref().map(|of| &*of.chain);

@@ -82,16 +82,16 @@ impl Api {
         Ok(record)
     }
 
-    /// Sets annotations of a revision, or removes those without a value. The caller updates the
+    /// Sets annotations of an object, or removes those without a value. The caller updates the
     /// fields of the record.
     ///
     /// # Errors
     /// [`ApiError::Changed`] if the revision is no longer the one that was read.
-    pub async fn annotate(
+    pub async fn annotate<K: RecordKind>(
         &self,
-        record: &RevisionRecord,
+        record: &Record<K>,
         annotations: &BTreeMap<&str, Option<&str>>,
-    ) -> Result<RevisionRecord, ApiError> {
+    ) -> Result<Record<K>, ApiError> {
         let body = json!({ "metadata": { "annotations": annotations } });
         self.patch(record, body).await
     }

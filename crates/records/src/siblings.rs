@@ -10,12 +10,12 @@ use std::{
 
 use baton_apis::{
     ControlledObjectReference, EndedObject, LifecycleState, ObjectSetObject, ObjectSetPhaseSpec,
-    conditions::{IN_TRANSITION, SUCCEEDED},
+    conditions::SUCCEEDED,
 };
 use baton_engine::{
     ObjectKey,
-    condition_list::{find, is_true},
-    handover::{Claim, Relation, Sibling, Siblings},
+    condition_list::find,
+    handover::{Claim, Relation, Sibling, Siblings, has_lost},
     object::{controlled_reference, manifest_reference},
 };
 use parking_lot::Mutex;
@@ -41,6 +41,11 @@ pub struct Stores<'a> {
 pub struct CachedSiblings<'a> {
     /// The revision itself; `None` for a phase object without a revision.
     record: Option<&'a RevisionRecord>,
+    /// The phase object; `None` for the revision itself.
+    phase: Option<&'a PhaseRecord>,
+    /// True if the revision has lost objects after it had all of them, as the hub states it for an agent;
+    /// `None` if the revision itself is cached.
+    has_lost: Option<bool>,
     /// Kind and namespace of all siblings; the name is that of the revision, if there is one.
     key: RevisionKey,
     /// Names of the revisions that count as previous.
@@ -68,6 +73,8 @@ impl<'a> CachedSiblings<'a> {
     pub fn of_set(record: &'a RevisionRecord, stores: Stores<'a>) -> Self {
         Self {
             record: Some(record),
+            phase: None,
+            has_lost: None,
             key: record.key.clone(),
             previous: record.previous.clone(),
             deployment: None,
@@ -81,7 +88,7 @@ impl<'a> CachedSiblings<'a> {
     /// are previous, besides those that it lists.
     #[must_use]
     pub fn of_phase(
-        phase: &PhaseRecord,
+        phase: &'a PhaseRecord,
         spec: &ObjectSetPhaseSpec,
         set: Option<&'a RevisionRecord>,
         stores: Stores<'a>,
@@ -89,6 +96,8 @@ impl<'a> CachedSiblings<'a> {
         let listed = spec.previous.iter().flatten();
         Self {
             record: set,
+            phase: Some(phase),
+            has_lost: None,
             key: phase
                 .key
                 .revision(set.map_or("", |record| &*record.key.name)),
@@ -205,18 +214,45 @@ impl<'a> CachedSiblings<'a> {
         content.doubt.clone().map(doubtful)
     }
 
-    /// True if this revision once had all of its objects, has lost some to newer revisions, and did not
-    /// control the object by its last report, while the newer one is paused: that one may have taken
-    /// the object over before it succeeded, and does not create it again now.
+    /// True if the newer revision is paused, and this one has lost objects after it had all of them, and did
+    /// not control the object by its last report: the newer one may have taken it over before it succeeded,
+    /// and does not create it again now.
     fn has_given(&self, newer: &RevisionRecord, wanted: &ControlledObjectReference) -> bool {
-        let own = self
-            .record
-            .filter(|_| newer.lifecycle == LifecycleState::Paused);
-        let own = own.and_then(|own| own.status().ok());
-        own.is_some_and(|own| {
-            let has = |type_| is_true(&own.conditions, type_);
-            has(SUCCEEDED) && has(IN_TRANSITION) && !own.controller_of.contains(wanted)
+        newer.lifecycle == LifecycleState::Paused && self.has_lost() && !self.controls(wanted)
+    }
+
+    /// True if this revision, or its phase, controlled the object by its last report.
+    fn controls(&self, wanted: &ControlledObjectReference) -> bool {
+        let of_phase = self.phase.and_then(|phase| phase.status().ok());
+        let of_phase = of_phase.map(|status| status.controller_of);
+        let of_set = || Some(self.record?.status().ok()?.controller_of);
+        let controlled = of_phase.or_else(of_set).unwrap_or_default();
+        controlled.contains(wanted)
+    }
+
+    /// True if this revision once had all of its objects, and has lost some to newer revisions.
+    fn has_lost(&self) -> bool {
+        self.has_lost.unwrap_or_else(|| {
+            let status = self.record.and_then(|own| own.status().ok());
+            status.is_some_and(|status| has_lost(&status))
         })
+    }
+
+    /// The siblings of a phase whose hub states if its revision has lost objects after it had all of them.
+    #[must_use]
+    pub fn stated(mut self, has_lost: Option<bool>) -> Self {
+        self.has_lost = has_lost;
+        self
+    }
+
+    /// True if a newer revision is paused, and this one has lost objects after it had all of them. The
+    /// paused one may have taken them over before it succeeded, and does not create them again.
+    pub fn may_have_given(&self) -> bool {
+        let Some(own) = self.record else { return false };
+        let is_paused = |newer: &Arc<RevisionRecord>| {
+            newer.number > own.number && newer.lifecycle == LifecycleState::Paused
+        };
+        self.later(own).values().any(is_paused) && self.has_lost()
     }
 
     /// The content of a revision, read once.
@@ -287,6 +323,10 @@ impl Siblings for CachedSiblings<'_> {
             relation: self.relation(&other),
             is_archived: other.archived,
         })
+    }
+
+    fn exists(&self, uid: &str) -> bool {
+        self.stores.revisions.by_uid(uid).is_some() || self.stores.phases.by_uid(uid).is_some()
     }
 
     fn taken_by_newer(&self, key: &ObjectKey) -> Option<Claim> {

@@ -50,7 +50,7 @@ impl<K: RecordKind> Change<K> {
     /// True if a pass could have another result after the change.
     pub fn may_change_results(&self) -> bool {
         match (&self.old, &self.new) {
-            (Some(old), Some(new)) => old.differs(new),
+            (Some(old), Some(new)) => old.differs(new) || new.is_wiped,
             _ => true,
         }
     }

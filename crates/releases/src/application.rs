@@ -22,7 +22,11 @@ use baton_apis::{
         ANNOTATION_CHART_VERSION_RESOLVED, ANNOTATION_HIGHEST_OBSERVED_GENERATION,
     },
 };
-use baton_engine::{brake, chain_names::next_in_chain};
+use baton_engine::{
+    brake,
+    chain_names::next_in_chain,
+    rollout_blocks::{Blocks, tidied},
+};
 use jiff::Timestamp;
 
 use self::{
@@ -30,7 +34,7 @@ use self::{
     history::{CleanUp, History, HistoryEntry},
 };
 use crate::{
-    blocks::{self, Verdict},
+    blocks::Obstacle,
     conditions::Conditions,
     event::Event,
     hash::environment_hash,
@@ -51,9 +55,8 @@ pub struct Observed<'a> {
     pub application: &'a Application,
     /// The Releases with the label of the Application, in any order.
     pub releases: &'a [Release],
-    /// The rollout blocks of the namespace of the Application and of all namespaces, as
-    /// `namespace/name`.
-    pub blocks: &'a [String],
+    /// The rollout blocks that apply to the Application.
+    pub blocks: &'a Blocks,
     /// The results of the steps so far.
     pub answers: &'a Answers,
     /// The present time.
@@ -243,7 +246,7 @@ impl Sync<'_> {
     /// Sets defaults, and corrects values that are out of range.
     fn correct(&mut self) {
         let overrides = self.annotation(ANNOTATION_BLOCK_OVERRIDE);
-        if let Some(tidied) = overrides.map(blocks::tidied) {
+        if let Some(tidied) = overrides.map(tidied) {
             self.annotate(ANNOTATION_BLOCK_OVERRIDE, tidied);
         }
         let limit = &mut self.application.spec.revision_history_limit;
@@ -292,10 +295,12 @@ impl Sync<'_> {
     /// Checks the rollout blocks and the pause.
     fn is_blocked(&mut self) -> bool {
         let overrides = self.annotation(ANNOTATION_BLOCK_OVERRIDE);
-        let verdict = Verdict::of(self.observed.blocks, overrides.unwrap_or_default())
-            .unless_paused(Some(self.observed.application));
-        self.events.extend(verdict.event());
-        let problem = verdict.problem();
+        let Obstacle { problem, event } = Obstacle::of(
+            self.observed.blocks,
+            overrides.unwrap_or_default(),
+            Some(self.observed.application),
+        );
+        self.events.extend(event);
         match &problem {
             Some(text) => self
                 .conditions

@@ -1,87 +1,45 @@
-//! The rollout blocks that apply to an object.
-
-use std::collections::BTreeSet;
+//! The obstacles of all rollouts of an Application: rollout blocks, and the pause.
 
 use baton_apis::{Application, conditions::EventReason, constants::ANNOTATION_PAUSED};
+use baton_engine::rollout_blocks::{Blocks, Verdict};
 
-use crate::{event::Event, texts::Quoted};
+use crate::event::Event;
 
-/// The effect of the blocks on an object.
+/// The obstacle to the rollout of an Application or a Release.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// No block applies.
-    Free,
-    /// All blocks that would apply are overridden: their names.
-    Overridden(String),
-    /// Blocks apply: their names.
-    Blocked(String),
-    /// The Application with this name is paused.
-    Paused(String),
-    /// The annotation overrides blocks that do not exist, which counts as blocked: their names.
-    Unknown(String),
+pub struct Obstacle {
+    /// The reason that nothing is rolled out; `None` if the rollout may continue.
+    pub problem: Option<String>,
+    /// The event about the blocks, recorded on every sync.
+    pub event: Option<Event>,
 }
 
-impl Verdict {
-    /// Decides by the blocks of the namespace of an object and of all namespaces, as
-    /// `namespace/name`, and by the annotation that overrides blocks.
+impl Obstacle {
+    /// Decides by the blocks that apply to an object, by the annotation that overrides blocks, and by
+    /// the Application, which may be paused. Nothing overrides a pause.
     #[must_use]
-    pub fn of(existing: &[String], overrides: &str) -> Self {
-        let existing: BTreeSet<&str> = existing.iter().map(String::as_str).collect();
-        let overrides = listed(overrides);
-        let join = |blocks: Vec<&str>| blocks.join(",");
-        let unknown: Vec<_> = overrides.difference(&existing).copied().collect();
-        if !unknown.is_empty() {
-            return Self::Unknown(join(unknown));
+    pub fn of(blocks: &Blocks, overrides: &str, application: Option<&Application>) -> Self {
+        if let Some(paused) = application.filter(|application| is_paused(application)) {
+            let name = paused.metadata.name.as_deref().unwrap_or_default();
+            let text =
+                format!("the Application is paused; `kubectl baton resume app/{name}` continues");
+            return Self {
+                problem: Some(text),
+                event: None,
+            };
         }
-        let effective: Vec<_> = existing.difference(&overrides).copied().collect();
-        if !effective.is_empty() {
-            return Self::Blocked(join(effective));
-        }
-        if overrides.is_empty() {
-            Self::Free
-        } else {
-            Self::Overridden(join(overrides.into_iter().collect()))
-        }
-    }
-
-    /// As this verdict, unless the Application is paused, which nothing overrides.
-    #[must_use]
-    pub fn unless_paused(self, application: Option<&Application>) -> Self {
-        match application {
-            Some(application) if is_paused(application) => {
-                Self::Paused(application.metadata.name.clone().unwrap_or_default())
-            }
-            _ => self,
-        }
-    }
-
-    /// The reason that changes are forbidden; `None` if they are allowed.
-    pub fn problem(&self) -> Option<String> {
-        match self {
-            Self::Free | Self::Overridden(_) => None,
-            Self::Blocked(blocks) => {
-                let blocks = Quoted(blocks);
-                Some(format!("rollout block(s) with name(s) {blocks} exist"))
-            }
-            Self::Paused(name) => Some(format!(
-                "the Application is paused; `kubectl baton resume app/{name}` continues"
-            )),
-            Self::Unknown(blocks) => {
-                let blocks = Quoted(blocks);
-                Some(format!("rollout block with name {blocks} does not exist"))
-            }
-        }
-    }
-
-    /// The event about the blocks, recorded on every sync; `None` if there are none or they are
-    /// unknown.
-    pub fn event(&self) -> Option<Event> {
-        match self {
-            Self::Free | Self::Paused(_) | Self::Unknown(_) => None,
-            Self::Overridden(blocks) => {
-                Some(Event::normal(EventReason::RolloutBlockOverridden, blocks))
-            }
-            Self::Blocked(blocks) => Some(Event::warning(EventReason::RolloutBlocked, blocks)),
+        let verdict = Verdict::of(blocks, overrides);
+        Self {
+            problem: verdict.problem(),
+            event: match verdict {
+                Verdict::Free | Verdict::Unknown(_) => None,
+                Verdict::Overridden(blocks) => {
+                    Some(Event::normal(EventReason::RolloutBlockOverridden, &blocks))
+                }
+                Verdict::Blocked(blocks) => {
+                    Some(Event::warning(EventReason::RolloutBlocked, &blocks))
+                }
+            },
         }
     }
 }
@@ -95,18 +53,6 @@ pub fn is_paused(application: &Application) -> bool {
         .is_some_and(|value| value == "true")
 }
 
-/// The annotation that overrides blocks, in the form in which it is written back: sorted, without
-/// duplicates.
-pub fn tidied(overrides: &str) -> String {
-    Vec::from_iter(listed(overrides)).join(",")
-}
-
-/// The names in the annotation. As in Shipper, spaces around names are part of the names.
-fn listed(overrides: &str) -> BTreeSet<&str> {
-    let blocks = overrides.split(',');
-    blocks.filter(|block| !block.is_empty()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -114,40 +60,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_effective_unless_they_are_overridden() {
-        let exist = |blocks: &str| {
-            let message = format!("rollout block(s) with name(s) \"{blocks}\" exist");
-            (
-                Some(message),
-                Some(Event::warning(EventReason::RolloutBlocked, blocks)),
-            )
-        };
-        let overridden = |blocks: &str| {
-            (
-                None,
-                Some(Event::normal(EventReason::RolloutBlockOverridden, blocks)),
-            )
-        };
-        let unknown = |blocks: &str| {
-            let message = format!("rollout block with name \"{blocks}\" does not exist");
-            (Some(message), None)
-        };
-        for (existing, overrides, expected) in [
-            (vec![], "", (None, None)),
-            (vec![], ",,", (None, None)),
-            (vec!["a/b"], "", exist("a/b")),
-            (vec!["c/d", "a/b"], "", exist("a/b,c/d")),
-            (vec!["a/b"], "a/b", overridden("a/b")),
-            (vec!["c/d", "a/b"], "a/b", exist("c/d")),
-            (vec!["c/d", "a/b"], "c/d,,a/b,c/d", overridden("a/b,c/d")),
-            (vec![], "a/b", unknown("a/b")),
-            (vec!["a/b"], "x/y,a/b,c/d", unknown("c/d,x/y")),
-            (vec!["a/b"], " a/b", unknown(" a/b")),
+    fn blocks_and_overrides_are_recorded_as_events() {
+        let exist = "rollout block(s) with name(s) \"a/b\" exist";
+        let unknown = "rollout block with name \"c/d\" does not exist";
+        let blocked = Event::warning(EventReason::RolloutBlocked, "a/b");
+        let overridden = Event::normal(EventReason::RolloutBlockOverridden, "a/b");
+        for (blocks, overrides, problem, event) in [
+            (None, "", None, None),
+            (Some("a/b"), "", Some(exist), Some(blocked)),
+            (Some("a/b"), "a/b", None, Some(overridden)),
+            (Some("a/b"), "a/b,c/d", Some(unknown), None),
         ] {
-            let existing: Vec<_> = existing.into_iter().map(String::from).collect();
-            let verdict = Verdict::of(&existing, overrides);
-            let found = (verdict.problem(), verdict.event());
-            assert_eq!(found, expected, "{existing:?}, {overrides:?}");
+            let blocks = Blocks {
+                in_force: blocks.into_iter().map(str::to_owned).collect(),
+                ..Blocks::default()
+            };
+            let found = Obstacle::of(&blocks, overrides, None);
+            assert_eq!(found.problem.as_deref(), problem);
+            assert_eq!(found.event, event);
         }
     }
 
@@ -162,18 +92,10 @@ mod tests {
             }))
             .unwrap()
         };
-        let block = ["a/b".to_owned()];
-        let verdict = |paused| Verdict::of(&block, "a/b").unless_paused(Some(&application(paused)));
+        let none = Blocks::default();
+        let problem = |paused| Obstacle::of(&none, "", Some(&application(paused))).problem;
         let text = "the Application is paused; `kubectl baton resume app/shop` continues";
-        assert_eq!(verdict("true").problem().as_deref(), Some(text));
-        assert_eq!(verdict("false").problem(), None);
-        assert_eq!(Verdict::Free.unless_paused(None), Verdict::Free);
-    }
-
-    #[test]
-    fn the_annotation_is_sorted_and_has_each_block_once() {
-        for (overrides, expected) in [("", ""), (",", ""), ("b,a,,b", "a,b"), ("a, a", " a,a")] {
-            assert_eq!(tidied(overrides), expected);
-        }
+        assert_eq!(problem("true").as_deref(), Some(text));
+        assert_eq!(problem("false"), None);
     }
 }

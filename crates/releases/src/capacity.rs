@@ -11,6 +11,7 @@ pub mod workload;
 
 use baton_apis::{CapacityReport, SadPod, conditions::Reason};
 use k8s_openapi::api::core::v1::Pod;
+use serde::{Deserialize, Serialize};
 
 use workload::{Scaling, Workload};
 
@@ -50,9 +51,11 @@ impl ReleaseWorkload<'_> {
 }
 
 /// The decision about the workloads of a Release in a cluster.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Plan {
-    /// The workloads to scale.
+    /// The workloads to scale. Not part of a report.
+    #[serde(skip)]
     pub scale: Vec<Scale>,
     /// Wanted number of pods.
     pub desired: i32,
@@ -61,12 +64,15 @@ pub struct Plan {
     /// Percentage of the total that is available, rounded up.
     pub achieved_percent: i32,
     /// Percentage up to which the workloads with an autoscaler were scaled; 0 without one.
+    #[serde(default)]
     pub scaled_to: i32,
     /// Comparison of the available pods with the wanted number.
     pub verdict: Verdict,
     /// Some of the pods that are not ready; empty when all workloads are ready.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sad_pods: Vec<SadPod>,
     /// All pods, counted by their state: a report on each workload.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reports: Vec<CapacityReport>,
 }
 
@@ -80,7 +86,7 @@ pub struct Scale {
 }
 
 /// The comparison of the available pods with the wanted number.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Verdict {
     /// The number is as wanted.
     Ready,

@@ -10,8 +10,8 @@ use std::{
 };
 
 use baton_apis::{
-    Chart, ClusterRequirements, Raw, RegionRequirement, ReleaseEnvironment, RolloutStep,
-    RolloutStrategy, StepCapacity, StepTraffic,
+    Chart, ClusterRequirements, OfflineClusters, Raw, RegionRequirement, ReleaseEnvironment,
+    RolloutStep, RolloutStrategy, StepCapacity, StepTraffic,
 };
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
@@ -63,9 +63,17 @@ fn write_environment(text: &mut String, environment: &ReleaseEnvironment) {
         write_list(text, capabilities, |text, name| write_string(text, name));
     }
     text.push('}');
-    if let Some(RolloutStrategy { steps }) = strategy {
+    if let Some(RolloutStrategy {
+        steps,
+        offline_clusters,
+    }) = strategy
+    {
         text.push_str(",\"strategy\":{\"steps\":");
         write_list(text, steps, write_step);
+        // Shipper does not have this field.
+        if *offline_clusters == OfflineClusters::Ignore {
+            text.push_str(",\"offlineClusters\":\"Ignore\"");
+        }
         text.push('}');
     }
     text.push('}');
@@ -303,6 +311,7 @@ mod tests {
                     step("staging", (100, 1), (100, 0)),
                     step("full on", (0, 100), (0, 100)),
                 ],
+                ..RolloutStrategy::default()
             }),
         }
     }
@@ -336,6 +345,7 @@ mod tests {
                     step("50/50", (50, 50), (50, 50)),
                     step("full on", (0, 100), (0, 100)),
                 ],
+                ..RolloutStrategy::default()
             }),
         };
         assert_eq!(environment_hash(&vanguard), "96a288ff");

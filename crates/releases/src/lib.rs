@@ -21,6 +21,7 @@
 
 pub mod application;
 pub mod blocks;
+pub mod by_agent;
 pub mod capacity;
 pub mod chain;
 pub mod chart;

@@ -4,6 +4,7 @@
 //! clusters, and a new cluster changes little.
 
 pub mod error;
+pub mod moves;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -9,7 +9,7 @@ mod achieved;
 mod conditions;
 pub mod deletion;
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 pub mod order;
 #[cfg(test)]
 mod properties;
@@ -30,12 +30,13 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::{conditions::Conditions, event::Event, texts::Quoted};
-use order::{Direction, Position};
+use order::Direction;
 use release_in_step::ReleaseInStep;
 use stages::Pass;
 
 pub use achieved::{AchievedShares, reached};
 pub use conditions::{ConditionType, state};
+pub use order::Position;
 
 /// Condition of a Release: the strategy can be followed.
 pub const STRATEGY_EXECUTED: &str = "StrategyExecuted";
@@ -86,6 +87,8 @@ pub struct Plan {
     pub strategy: StrategyStatus,
     /// The new `status.achievedStep`, if it changes.
     pub achieved: Option<AchievedStep>,
+    /// True if the step is reached in all clusters, and nothing is to be changed.
+    pub is_settled: bool,
     /// True if the last step is reached.
     pub complete: bool,
     /// Events about the Release.
@@ -325,6 +328,15 @@ pub fn steps(release: &Release) -> &[RolloutStep] {
     strategy.map_or(&[], |strategy| &strategy.steps)
 }
 
+/// The values of the target step of a Release.
+///
+/// # Errors
+/// If there is no such step.
+pub fn target_values(release: &Release) -> Result<&RolloutStep, Error> {
+    let step = step_at(steps(release), release.spec.target_step, release);
+    step.map(|step| step.values)
+}
+
 /// The step of a strategy with this index; `release` is the Release that should be at the step.
 fn step_at<'a>(steps: &'a [RolloutStep], index: i32, release: &Release) -> Result<Step<'a>, Error> {
     let position = usize::try_from(index).ok();
@@ -378,6 +390,7 @@ fn waiting(release: &Release) -> Plan {
         target: None,
         strategy: stored(release),
         achieved: None,
+        is_settled: false,
         complete: false,
         events: Vec::new(),
     }

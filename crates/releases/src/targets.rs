@@ -11,6 +11,8 @@ pub mod reasons;
 mod tests;
 mod traffic;
 
+use std::collections::BTreeMap;
+
 use baton_apis::{ConditionStatus, ShipperCondition, conditions::Reason};
 use jiff::Timestamp;
 
@@ -18,7 +20,7 @@ use crate::{
     conditions::{Conditions, find},
     event::Event,
 };
-use reasons::{Failure, FailureCondition, Kind, Vocabulary};
+use reasons::{Cause, Failure, FailureCondition, Kind, Vocabulary};
 
 pub use capacity::{CapacityOutcome, capacity};
 pub use installation::{InstallationOutcome, Progress, installation};
@@ -49,6 +51,13 @@ pub fn is_awaited(
     becomes_ready || (was_operational.is_some() && was_operational != operational(new))
 }
 
+/// True if one of the clusters was not observed yet. Then the status of the target, if there is one,
+/// stays as it is: the observation wakes the target.
+pub fn is_incomplete<T>(outcomes: &BTreeMap<String, Result<T, Failure>>) -> bool {
+    let mut failures = outcomes.values().filter_map(|it| it.as_ref().err());
+    failures.any(|failure| failure.cause == Cause::NotObserved)
+}
+
 /// The parameters of a status update.
 #[derive(Clone, Copy, Debug)]
 pub struct Update {
@@ -56,6 +65,9 @@ pub struct Update {
     pub vocabulary: Vocabulary,
     /// The present time.
     pub now: Timestamp,
+    /// True if the target is ready without clusters whose agents are not connected, unless it has no
+    /// other clusters.
+    pub ignores_offline: bool,
 }
 
 /// A new status of a target, with events about the changes.
@@ -83,6 +95,8 @@ struct Clusters {
     update: Update,
     /// Name and condition `Ready` of each cluster.
     ready: Vec<(String, Option<ShipperCondition>)>,
+    /// Number of clusters whose agents are not connected.
+    offline: usize,
     events: Vec<Event>,
 }
 
@@ -92,6 +106,7 @@ impl Clusters {
             kind,
             update,
             ready: Vec::new(),
+            offline: 0,
             events: Vec::new(),
         }
     }
@@ -139,6 +154,12 @@ impl Clusters {
                 .push(Event::normal(self.kind.cluster_event(), changes));
         }
         let conditions = conditions.into_list();
+        if result.is_err_and(|failure| failure.cause == Cause::AgentLost) {
+            self.offline += 1;
+            if self.update.ignores_offline {
+                return (conditions, summary);
+            }
+        }
         self.ready
             .push((name.to_owned(), find(&conditions, READY).cloned()));
         (conditions, summary)
@@ -148,7 +169,10 @@ impl Clusters {
     fn finish(mut self, previous: &[ShipperCondition]) -> (Vec<ShipperCondition>, Vec<Event>) {
         let mut conditions = Conditions::new(previous, self.update.now);
         conditions.set_plain(OPERATIONAL, true);
-        let unready = self.unready();
+        let mut unready = self.unready();
+        if self.ready.is_empty() && self.offline > 0 {
+            unready.push("no cluster is connected".to_owned());
+        }
         if unready.is_empty() {
             conditions.set_plain(READY, true);
         } else {

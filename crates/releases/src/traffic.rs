@@ -13,6 +13,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_apis::{TrafficTarget, conditions::Reason, constants::shipper::LABEL_RELEASE};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::texts::Quoted;
@@ -108,11 +109,13 @@ pub struct Cluster<'a> {
 }
 
 /// The decision about the traffic of a Release in a cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Plan {
-    /// Pods that should get traffic, sorted.
+    /// Pods that should get traffic, sorted. Not part of a report.
+    #[serde(skip)]
     pub enable: Vec<String>,
-    /// Pods that should get no traffic, sorted.
+    /// Pods that should get no traffic, sorted. Not part of a report.
+    #[serde(skip)]
     pub disable: Vec<String>,
     /// Share of the traffic that arrives, on the scale of all weights.
     pub achieved: u32,
@@ -121,7 +124,7 @@ pub struct Plan {
 }
 
 /// The comparison of the pods with traffic with the wanted number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Verdict {
     /// The wanted number of pods gets traffic.
     Ready,

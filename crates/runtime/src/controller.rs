@@ -1,6 +1,13 @@
 //! Controllers: their declaration, and the workers that run them.
 
-use std::{any::Any, fmt, hash::Hash, panic::AssertUnwindSafe, sync::Arc, time::Instant};
+use std::{
+    any::Any,
+    fmt,
+    hash::Hash,
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use baton_engine::conditions::Requeue;
 use futures::FutureExt as _;
@@ -23,6 +30,11 @@ pub trait ReconcileError: std::error::Error + Send {
     /// True if the object has changed meanwhile. That is no failure: the next reconcile observes
     /// the change.
     fn is_change(&self) -> bool;
+
+    /// The time after which an attempt may succeed; `None` if that is not known.
+    fn retry_after(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// Identifies an object that a controller reconciles.
@@ -238,7 +250,8 @@ async fn reconcile<C: Controller>(
         }
         Ok(Err(error)) => {
             warn!(%error, "reconcile failed, requeued");
-            (ReconcileOutcome::Failed, Requeue::Backoff)
+            let requeue = error.retry_after().map_or(Requeue::Backoff, Requeue::After);
+            (ReconcileOutcome::Failed, requeue)
         }
     };
     metrics.reconciled(outcome, started.elapsed());

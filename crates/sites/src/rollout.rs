@@ -31,6 +31,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use baton_apis::{
     SiteDeploymentSpec, SiteDeploymentStatus, SiteEntry, SiteStop, conditions::Reason,
 };
+use baton_engine::rollout_blocks::Effect;
 use jiff::{SignedDuration, Timestamp};
 
 pub use self::status::{failed, undecided};
@@ -73,8 +74,17 @@ pub struct Observed<'a> {
     pub revision_name: fn(deployment: &str, site: &str, number: i64) -> String,
     /// Names of existing revisions, also of those that are not in the chains of the sites.
     pub is_taken: IsTaken<'a>,
+    /// The effect of rollout blocks on the deployment.
+    pub blocks: &'a Effect,
     /// The present time.
     pub now: Timestamp,
+}
+
+impl Observed<'_> {
+    /// True if the deployment is paused or blocked: nothing is brought to a site or removed from one.
+    fn is_held(&self) -> bool {
+        self.spec.paused || self.blocks.hold().is_some()
+    }
 }
 
 /// Returns true for the name of an existing revision.
@@ -295,6 +305,7 @@ pub fn plan(observed: &Observed<'_>) -> Plan {
         soaking: None,
         is_first_by_labels: strategy.as_ref().is_ok_and(|it| it.wave(1).by_labels),
         deadline: strategy::deadline(&observed.spec.strategy),
+        failing: &observed.status.failing,
         now: observed.now,
     };
     let fleet = Fleet::survey(observed, &current);

@@ -53,6 +53,26 @@ pub struct Snapshot {
     pub upgrade: SiteUpgrade,
 }
 
+impl Snapshot {
+    fn is_equal_beside_phases(&self, other: &Self) -> bool {
+        let Self {
+            version,
+            edit,
+            phases: _,
+            availability_probes,
+            success_delay_seconds,
+            service_account_name,
+            upgrade,
+        } = self;
+        *version == other.version
+            && *edit == other.edit
+            && *availability_probes == other.availability_probes
+            && *success_delay_seconds == other.success_delay_seconds
+            && *service_account_name == other.service_account_name
+            && *upgrade == other.upgrade
+    }
+}
+
 /// A phase, whose objects are in slices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct SnapshotPhase {
@@ -140,13 +160,9 @@ impl Content {
                 && own.slices.len() == its.slices.len()
                 && own.slices.iter().zip(&its.slices).all(&mut is_same_slice)
         };
-        let others = |it: &Snapshot| Snapshot {
-            phases: Vec::new(),
-            ..it.clone()
-        };
         own.len() == its.len()
             && own.iter().zip(its).all(is_same_phase)
-            && others(&self.snapshot) == others(stored)
+            && self.snapshot.is_equal_beside_phases(stored)
     }
 
     /// Gives the slices the names that a record [of this version](Self::is_stored_as) has for them.

@@ -38,6 +38,16 @@ impl Uptime {
         }
     }
 
+    /// The times for a revision that an earlier process has reported as late. That process has
+    /// observed the site, so this one needs no time for it.
+    #[must_use]
+    pub fn observed_before(self) -> Self {
+        Self {
+            in_touch_since: None,
+            ..self
+        }
+    }
+
     /// The time at which the deadline of a revision ends, given the stored time of its beginning.
     ///
     /// An outage of the site does not count: the deadline starts again when the site is back. A

@@ -55,6 +55,8 @@ pub struct Store<K> {
     pub changes: Source<Change<K>>,
     /// Emits when the set of objects becomes unknown, or is unknown for another reason.
     pub lost: Source<()>,
+    /// Emits when the set of objects becomes known or unknown, or is unknown for another reason.
+    pub extents: Source<()>,
     table: RwLock<Table<K>>,
     extent: watch::Sender<Extent>,
     /// Removes the parts of an object that are not read.
@@ -81,6 +83,7 @@ impl<K: Kind> Store<K> {
             kind,
             changes: Source::default(),
             lost: Source::default(),
+            extents: Source::default(),
             table: RwLock::new(Table {
                 objects: BTreeMap::new(),
                 fold: Fold::new(Unserved::Unknown),
@@ -300,6 +303,9 @@ impl<K: Kind> Store<K> {
             *extent = now;
             changes
         });
+        if is_news {
+            self.extents.emit(&());
+        }
         if is_news && is_lost {
             self.lost.emit(&());
         }

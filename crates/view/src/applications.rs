@@ -9,6 +9,7 @@
 //! - [`picture`]: an Application with its Releases, clusters and revisions
 //! - [`compare`]: the differences of two Releases; [`forecast`]: the effect of another spec
 //! - [`steer`]: patches that promote a rollout or take it back
+//! - [`scheduled`]: all Releases by their clusters
 //!
 //! `baton_releases` decides on the order of Releases, the successor of a Release, hashes and states
 //! of a step.
@@ -20,6 +21,7 @@ pub mod history;
 pub mod observed;
 pub mod picture;
 pub mod question;
+pub mod scheduled;
 pub mod state;
 pub mod steer;
 pub mod target;

@@ -238,6 +238,7 @@ pub fn identity(revision: &Revision) -> Identity {
         uid: revision.uid().to_owned(),
         is_remote: false,
         hub: String::new(),
+        chain: String::new(),
     }
 }
 

@@ -36,7 +36,13 @@ impl Bed {
         let runs = |name: &&str| processes::running(&self.dir, name).is_ok_and(|it| it.is_some());
         let running: Vec<&str> = COMPONENTS.into_iter().filter(runs).collect();
         for name in running.iter().rev() {
-            self.stop(name, Stop::Orderly).await?;
+            // An API server with watches ends orderly only after a minute.
+            let how = if *name == API_SERVER {
+                Stop::Abrupt
+            } else {
+                Stop::Orderly
+            };
+            self.stop(name, how).await?;
             // Without its id the server does not count as dead.
             processes::forget(&self.dir, name).map_err(|e| self.processes(e))?;
         }

@@ -1,7 +1,13 @@
 //! The other manifests besides the custom resource definitions: namespace, access rights,
 //! deployment.
 
-use baton_apis::{constants::ANNOTATION_ALLOW_DELETION, rights};
+use baton_apis::{
+    constants::{
+        ANNOTATION_ALLOW_DELETION,
+        shipper::{self, ANNOTATION_BLOCK_OVERRIDE},
+    },
+    kinds, rights,
+};
 use serde_json::{Value, json};
 
 const NAMESPACE: &str = "baton-system";
@@ -69,6 +75,18 @@ const POLICY_COMMENT: &str = "\
 # baton.run/allow-deletion=true first.
 ";
 
+const ENVIRONMENTS_COMMENT: &str = "\
+# Refuses to change the environment of a Release. If the manager has another service account, change
+# its name here.
+";
+
+const BLOCKS_COMMENT: &str = "\
+# Refuses to create, delete or change the spec of an Application or a Release while a RolloutBlock of
+# its namespace, or of rollout-blocks-global, exists that its annotation does not override. The API
+# server decides, so the block holds while the manager is down. The manager and the controllers of the
+# control plane are exempt. If the manager has another service account, change its name here.
+";
+
 /// The admission policy that protects the custom resource definitions with these names.
 pub(super) fn policy(definitions: &[String]) -> Group {
     let name = "baton-definitions";
@@ -81,11 +99,10 @@ pub(super) fn policy(definitions: &[String]) -> Group {
          allow it, run `kubectl annotate crd ' + oldObject.metadata.name + ' {ANNOTATION_ALLOW_DELETION}=true`'"
     );
     let is_ours = format!("oldObject.metadata.name in {}", json!(definitions));
-    let policy = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": { "name": name, "labels": labels() },
-        "spec": {
+    let policy = admission(
+        "Policy",
+        name,
+        &json!({
             "failurePolicy": "Fail",
             "matchConditions": [{ "name": "definition-of-baton", "expression": is_ours }],
             "matchConstraints": { "resourceRules": [{
@@ -97,18 +114,141 @@ pub(super) fn policy(definitions: &[String]) -> Group {
             "validations": [{
                 "expression": allowed, "messageExpression": message, "reason": "Forbidden",
             }],
-        },
-    });
-    let binding = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": { "name": name, "labels": labels() },
-        "spec": { "policyName": name, "validationActions": ["Deny"] },
-    });
+        }),
+    );
     Group {
         path: "policy/definitions.yaml".to_owned(),
         comment: POLICY_COMMENT,
-        manifests: vec![policy, binding],
+        manifests: vec![policy, binding(name, "", json!(null))],
+    }
+}
+
+/// Puts an admission policy in force, with parameters unless they are null.
+fn binding(policy: &str, suffix: &str, parameters: Value) -> Value {
+    let spec = json!({ "policyName": policy, "validationActions": ["Deny"] });
+    let mut binding = admission("PolicyBinding", &format!("{policy}{suffix}"), &spec);
+    if !parameters.is_null() {
+        binding["spec"]["paramRef"] = parameters;
+    }
+    binding
+}
+
+/// An object of the kind `ValidatingAdmission...`.
+fn admission(kind: &str, name: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": format!("ValidatingAdmission{kind}"),
+        "metadata": { "name": name, "labels": labels() },
+        "spec": spec,
+    })
+}
+
+/// The user name of the manager.
+fn manager() -> String {
+    format!("system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}")
+}
+
+/// The admission policy that keeps the environments of Releases.
+pub(super) fn environments() -> Group {
+    let name = "baton-release-environment";
+    let manager = manager();
+    let policy = admission(
+        "Policy",
+        name,
+        &json!({
+            "failurePolicy": "Fail",
+            "matchConstraints": { "resourceRules": [{
+                "apiGroups": [shipper::GROUP],
+                "apiVersions": ["*"],
+                "operations": ["UPDATE"],
+                "resources": ["releases"],
+            }] },
+            "matchConditions": [{
+                "name": "not-by-the-manager",
+                "expression": format!("request.userInfo.username != '{manager}'"),
+            }],
+            "validations": [{
+                "expression": "object.spec.environment == oldObject.spec.environment",
+                "message": shipper::ENVIRONMENT_IS_CONSTANT,
+                "reason": "Forbidden",
+            }],
+        }),
+    );
+    Group {
+        path: "policy/release-environment.yaml".to_owned(),
+        comment: ENVIRONMENTS_COMMENT,
+        manifests: vec![policy, binding(name, "", json!(null))],
+    }
+}
+
+/// The admission policy by which RolloutBlocks hold while the manager is down.
+pub(super) fn blocks() -> Group {
+    let name = "baton-rollout-blocks";
+    let exempt = [
+        manager(),
+        "system:serviceaccount:kube-system:generic-garbage-collector".to_owned(),
+        "system:serviceaccount:kube-system:namespace-controller".to_owned(),
+        // Controllers without service accounts of their own.
+        "system:kube-controller-manager".to_owned(),
+    ];
+    let annotations = "variables.subject.metadata.annotations";
+    let overrides = format!(
+        "(has({annotations}) && '{ANNOTATION_BLOCK_OVERRIDE}' in {annotations} ? \
+         {annotations}['{ANNOTATION_BLOCK_OVERRIDE}'] : '').split(',')"
+    );
+    let policy = admission(
+        "Policy",
+        name,
+        &json!({
+            "failurePolicy": "Fail",
+            "paramKind": { "apiVersion": shipper::API_VERSION, "kind": kinds::ROLLOUT_BLOCK.name },
+            "matchConstraints": { "resourceRules": [{
+                "apiGroups": [shipper::GROUP],
+                "apiVersions": ["*"],
+                "operations": ["CREATE", "UPDATE", "DELETE"],
+                "resources": ["applications", "releases"],
+            }] },
+            "matchConditions": [
+                {
+                    "name": "changes-the-spec",
+                    "expression": "request.operation != 'UPDATE' || object.spec != oldObject.spec",
+                },
+                {
+                    "name": "not-by-a-controller",
+                    "expression": format!("!(request.userInfo.username in {})", json!(exempt)),
+                },
+            ],
+            "variables": [
+                {
+                    "name": "subject",
+                    "expression": "request.operation == 'DELETE' ? oldObject : object",
+                },
+                { "name": "overrides", "expression": overrides },
+                {
+                    "name": "block",
+                    "expression": "params.metadata.namespace + '/' + params.metadata.name",
+                },
+            ],
+            "validations": [{
+                // A block applies no more from the begin of its deletion.
+                "expression": "has(params.metadata.deletionTimestamp) || variables.block in variables.overrides",
+                "messageExpression":
+                    "'rollout block(s) with name(s) \"' + variables.block + '\" exist: ' + params.spec.message",
+                "reason": "Forbidden",
+            }],
+        }),
+    );
+    let own = json!({ "selector": {}, "parameterNotFoundAction": "Allow" });
+    let mut global = own.clone();
+    global["namespace"] = shipper::NAMESPACE_GLOBAL_BLOCKS.into();
+    Group {
+        path: "policy/rollout-blocks.yaml".to_owned(),
+        comment: BLOCKS_COMMENT,
+        manifests: vec![
+            policy,
+            binding(name, "", own),
+            binding(name, "-global", global),
+        ],
     }
 }
 

@@ -1,5 +1,7 @@
 //! The proxy in front of an echo server.
 
+use std::time::Duration;
+
 use std::io::ErrorKind;
 use std::time::Instant;
 

@@ -1,16 +1,15 @@
 //! Service accounts, and tokens that can be revoked or expire.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::time::sleep;
 
 use super::Site;
 use super::credentials::{TemporaryKubeconfig, sign};
 use crate::cluster::Cluster;
 use crate::endpoint::Endpoint;
-use crate::namespace::INTERVAL;
+use crate::polls::Polls;
 
 /// Time for which an API server may accept a token that it has seen before. It caches tokens for 10
 /// s.
@@ -186,10 +185,10 @@ impl Site {
 impl Endpoint {
     /// Waits until the API server refuses a token.
     pub async fn until_refused(&self, token: &str) {
-        let start = Instant::now();
+        let polls = Polls::start();
         while self.accepts(token).await {
-            assert!(start.elapsed() < CACHED_FOR, "the token is still accepted");
-            sleep(INTERVAL).await;
+            assert!(polls.elapsed() < CACHED_FOR, "the token is still accepted");
+            polls.pause().await;
         }
     }
 

@@ -1,9 +1,6 @@
 //! A site as an object of the hub: a Cluster and its Secret.
 
-use std::time::Instant;
-
 use serde_json::{Value, json};
-use tokio::time::sleep;
 
 use super::Site;
 use super::leftovers::{LABEL_RUN, Leftovers, give_up_on_others};
@@ -11,8 +8,9 @@ use super::names::{CLUSTERS_NAMESPACE, reference, secret_reference};
 use crate::cluster::Cluster;
 use crate::dump;
 use crate::endpoint::Endpoint;
-use crate::namespace::{INTERVAL, LABEL_TEST, TIMEOUT, TestNamespace};
+use crate::namespace::{LABEL_TEST, TIMEOUT, TestNamespace};
 use crate::network::network;
+use crate::polls::Polls;
 
 /// A site that has not joined the hub yet.
 #[must_use]
@@ -51,6 +49,16 @@ impl Site {
             annotations: json!({}),
         }
     }
+}
+
+/// Joins the hub of a test's namespace under another name. The site is not used.
+pub async fn join_hub(ns: &TestNamespace, site: &Site) -> Joined {
+    let hub = Endpoint::of_bed(ns.cluster().kubeconfig());
+    let secret = json!({ "tls.ca": hub.ca, "tls.crt": hub.certificate, "tls.key": hub.key });
+    let join = site.join(ns).secret(secret).through(&hub.url());
+    let joined = join.create().await;
+    joined.becomes("Connected", "True").await;
+    joined
 }
 
 impl Join<'_> {
@@ -230,7 +238,7 @@ impl Joined {
     }
 
     async fn until(&self, text: &str, kind: &str, holds: impl Fn(&Value) -> bool) -> Value {
-        let start = Instant::now();
+        let polls = Polls::start();
         loop {
             let cluster = self.read().await.unwrap_or_default();
             let conditions = cluster["status"]["conditions"].as_array();
@@ -240,12 +248,12 @@ impl Joined {
                 return condition.clone();
             }
             assert!(
-                start.elapsed() <= TIMEOUT,
+                polls.elapsed() <= TIMEOUT,
                 "waited in vain for {text} on {}: {}",
                 self.name,
                 cluster["status"]
             );
-            sleep(INTERVAL).await;
+            polls.pause().await;
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -11,14 +11,11 @@ use tokio::time::sleep;
 use super::Site;
 use super::names::{mirrors, reference, secret_reference};
 use crate::cluster::Cluster;
-use crate::namespace::{INTERVAL, LABEL_TEST};
+use crate::namespace::{EMPTIED, INTERVAL, LABEL_TEST, TIMEOUT};
 use crate::network::network;
 
 /// The label of a Cluster that names the process that created it.
 pub(super) const LABEL_RUN: &str = "baton.run/integration-run";
-
-/// Time limit for the removal of a namespace of the hub, with all its objects on a site.
-const TEARDOWN: Duration = Duration::from_mins(2);
 
 /// The objects of a join that are left when its test is over.
 pub(super) struct Leftovers {
@@ -50,8 +47,16 @@ impl Leftovers {
         });
         let label = format!("{LABEL_TEST}={}", self.ns);
         let start = Instant::now();
-        while hub.get(&ns).await.is_some() || !hub.list(&sets, &label).await.is_empty() {
-            if start.elapsed() > TEARDOWN {
+        let is_used = async || {
+            let found = hub.get(&ns).await;
+            found.is_some_and(|it| {
+                let metadata = &it["metadata"];
+                metadata["labels"][LABEL_TEST] != EMPTIED
+                    || metadata["deletionTimestamp"].is_string()
+            })
+        };
+        while is_used().await || !hub.list(&sets, &label).await.is_empty() {
+            if start.elapsed() > TIMEOUT {
                 eprintln!("the namespace {} does not go", self.ns);
                 break;
             }

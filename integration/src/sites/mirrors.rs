@@ -1,13 +1,11 @@
 //! The objects on the hub that belong to the agent of a pull cluster.
 
-use std::time::Instant;
-
 use serde_json::{Value, json};
-use tokio::time::sleep;
 
 use super::names::mirrors;
 use super::{Account, Joined};
-use crate::namespace::{INTERVAL, TIMEOUT};
+use crate::namespace::TIMEOUT;
+use crate::polls::Polls;
 
 /// The name of an agent's account on the hub, and of its role and binding.
 const AGENT: &str = "agent";
@@ -61,7 +59,7 @@ impl Joined {
 
     /// Waits until the agent reports all mirrors as paused, if the site has an agent.
     pub async fn until_frozen(&self) {
-        let start = Instant::now();
+        let polls = Polls::start();
         loop {
             let mirrors = self.mirrored().await;
             let is_frozen = |mirror: &Value| {
@@ -75,8 +73,8 @@ impl Joined {
             if mirrors.iter().all(is_frozen) {
                 return;
             }
-            assert!(start.elapsed() < TIMEOUT, "to be paused: {mirrors:#?}");
-            sleep(INTERVAL).await;
+            assert!(polls.elapsed() < TIMEOUT, "to be paused: {mirrors:#?}");
+            polls.pause().await;
         }
     }
 

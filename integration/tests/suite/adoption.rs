@@ -3,7 +3,7 @@
 use baton_integration::manifest::foreign_controller;
 use baton_integration::prelude::*;
 
-both_scopes! {
+alternating_scopes! {
     prevent_refuses_an_object_without_a_controller;
     prevent_refuses_an_object_of_a_foreign_controller;
     an_owner_reference_in_a_template_is_refused;

@@ -10,7 +10,7 @@ use baton_integration::prelude::*;
 use baton_integration::proxy::Proxy;
 use baton_integration::sites::{Joined, PULL, Site};
 
-both_scopes! {
+alternating_scopes! {
     objects_are_delivered_through_all_kinds_of_phases;
     a_later_revision_takes_objects_over;
     a_rollback_restores_the_earlier_content;
@@ -370,6 +370,64 @@ async fn a_paused_phase_writes_nothing(scope: Scope) {
         .object_becomes(&settings(), "repaired", |live| live["data"]["k"] == "v")
         .await;
     ns.reaches("v1", &[No("Paused"), Is("Available", "True")])
+        .await;
+}
+
+/// The newer revision was paused before it succeeded. The agent of the older one does not create the object
+/// that the newer one had taken over, and creates the one that it had not.
+#[tokio::test]
+async fn an_object_is_left_to_a_revision_paused_before_its_success() {
+    let pulled = Pulled::new(Scope::Namespaced).await;
+    let (ns, class) = (&pulled.ns, pulled.class());
+    let from = |name: &str, set: &str| configmap(name).data("from", set);
+    let [taken, left] = ["taken", "left"];
+    ns.revision(1)
+        .delegated("a", &class, [from(taken, "v1")])
+        .delegated("b", &class, [from(left, "v1")])
+        .reaching(&[Is("Succeeded", "True")])
+        .await;
+    let never = fields_equal("", "ConfigMap", ".data.from", ".data.never");
+    ns.revision(2)
+        .delegated("a", &class, [from(taken, "v2")])
+        .delegated("b", &class, [from(left, "v2")])
+        .probe(never)
+        .create()
+        .await;
+    ns.reaches(
+        "v1",
+        &[Is("InTransition", "True"), Controls(&["ConfigMap left"])],
+    )
+    .await;
+    ns.set_lifecycle("v2", "Paused").await;
+    ns.reaches("v2", &[Is("Paused", "True")]).await;
+    let is_stated = async || {
+        let mirrors = pulled.joined.mirrored().await;
+        let of_first = mirrors
+            .iter()
+            .find(|it| it["metadata"]["name"].as_str().unwrap().starts_with("v1-a"));
+        let origin = of_first.unwrap()["metadata"]["annotations"]["baton.run/origin"].as_str();
+        origin.unwrap().contains("hasGiven")
+    };
+    ns.eventually("the agent to know of the pause", is_stated)
+        .await;
+    for name in [taken, left] {
+        pulled.delete(&configmap(name)).await;
+    }
+    let found = format!("left to revision {}", ns.set_name("v2"));
+    ns.reaches("v1", &[Says("Available", &found)]).await;
+    pulled
+        .object_becomes(&configmap(left), "created", |live| {
+            live["data"]["from"] == "v1"
+        })
+        .await;
+    let is_missing = async || pulled.read(&configmap(taken)).await.is_none();
+    ns.stays(Duration::from_secs(2), "the object is missing", is_missing)
+        .await;
+    ns.set_lifecycle("v2", "Active").await;
+    pulled
+        .object_becomes(&configmap(taken), "created", |live| {
+            live["data"]["from"] == "v2"
+        })
         .await;
 }
 

@@ -20,7 +20,6 @@ async fn delete_namespace(pulled: &Pulled) {
     let gone = async || hub.get(&hub_object).await.is_none();
     pulled
         .ns
-        .within(Duration::from_mins(1))
         .eventually("the namespace of the agent to be gone", gone)
         .await;
 }

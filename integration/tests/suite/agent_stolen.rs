@@ -107,7 +107,7 @@ async fn a_forged_heartbeat_is_cut() {
 /// The count includes the writes of the agent's place in the status of the Cluster.
 #[tokio::test]
 async fn reports_in_a_loop_cause_few_writes() {
-    const REPORTS: usize = 300;
+    const REPORTS: usize = 120;
     let mut pulled = Pulled::new(Scope::Namespaced).await;
     pulled.deliver([settings()]).await;
     let (thief, _kubeconfig) = thief(&pulled).await;

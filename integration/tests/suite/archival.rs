@@ -2,7 +2,7 @@
 
 use baton_integration::prelude::*;
 
-both_scopes! {
+alternating_scopes! {
     archival_goes_in_reverse_order;
     archival_deletes_the_objects_of_slices;
     an_object_annotated_to_be_kept_stays_without_an_owner;

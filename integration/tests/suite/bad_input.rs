@@ -4,7 +4,7 @@
 use baton_integration::hostile::maps;
 use baton_integration::prelude::*;
 
-both_scopes! {
+alternating_scopes! {
     duplicate_objects_are_refused;
     an_unknown_kind_is_refused;
     an_invalid_manifest_is_refused;
@@ -425,11 +425,10 @@ async fn a_cluster_revision_may_contain_a_namespace_and_its_objects() {
     assert_managed_by(&ns.live(&cm).await, &set);
     ns.set_lifecycle("v1", "Archived").await;
     // The deletion of a namespace takes time, and the revision waits for it.
-    ns.within(Duration::from_mins(2))
-        .eventually("the namespace to go", async || {
-            ns.get(&namespace).await.is_none()
-        })
-        .await;
+    ns.eventually("the namespace to go", async || {
+        ns.get(&namespace).await.is_none()
+    })
+    .await;
     ns.reaches("v1", &[Is("Archived", "True"), Controls(&[])])
         .await;
 }

@@ -8,7 +8,7 @@ use baton_integration::prelude::*;
 use crate::kinds::definition;
 use crate::requests::{Count, settle};
 
-both_scopes! {
+alternating_scopes! {
     long_messages_are_cut_so_that_the_status_is_written;
 }
 

@@ -2,7 +2,7 @@
 
 use baton_integration::prelude::*;
 
-both_scopes! {
+alternating_scopes! {
     empty_data_is_filled_by_others;
 }
 

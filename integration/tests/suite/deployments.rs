@@ -3,7 +3,7 @@
 use baton_integration::deployment::{generation, is_owner};
 use baton_integration::prelude::*;
 
-both_scopes! {
+alternating_scopes! {
     a_deployment_creates_its_first_revision;
     a_deployment_recovers_from_failing_revisions;
     changes_of_a_paused_deployment_wait_until_it_is_resumed;

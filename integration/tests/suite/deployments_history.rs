@@ -4,7 +4,7 @@ use baton_integration::prelude::*;
 
 use crate::deployments::{workload, workload_probe};
 
-both_scopes! {
+alternating_scopes! {
     a_history_limit_of_zero_keeps_no_archived_revision;
     a_rollback_to_an_archived_template_is_a_new_revision;
     a_restart_is_a_revision_of_the_same_content;

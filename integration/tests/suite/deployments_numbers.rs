@@ -9,7 +9,7 @@ use crate::deployments_status::change_revisions;
 /// Time in which a deployment must create no revision. Without a bound it creates dozens.
 const QUIET: Duration = Duration::from_secs(4);
 
-both_scopes! {
+alternating_scopes! {
     a_forged_number_creates_no_revision;
 }
 

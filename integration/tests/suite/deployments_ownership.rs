@@ -6,7 +6,7 @@ use baton_integration::faults::{Faults, Gate, ObservedRequest, Verb};
 use baton_integration::prelude::*;
 use baton_integration::set::SetBuilder;
 
-both_scopes! {
+alternating_scopes! {
     deployments_with_overlapping_selectors_keep_their_revisions;
     foreground_deletion_creates_nothing_new;
     orphaned_revisions_are_adopted;

@@ -6,7 +6,7 @@ use baton_integration::recording::State;
 
 use crate::deployments::{workload, workload_probe};
 
-both_scopes! {
+alternating_scopes! {
     an_edit_in_place_leaves_no_object_without_a_controller;
     objects_beside_the_old_ones_replace_them_without_downtime;
     a_rollout_completes_after_a_failed_intermediate_revision;

@@ -3,7 +3,7 @@
 
 use baton_integration::prelude::*;
 
-both_scopes! {
+alternating_scopes! {
     objects_that_a_newer_revision_has_yet_to_take_stay;
     objects_in_slices_that_a_newer_revision_has_yet_to_take_stay;
     objects_of_newer_revisions_make_no_older_one_available;

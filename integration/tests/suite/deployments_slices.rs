@@ -7,7 +7,7 @@ use baton_integration::set::SetBuilder;
 
 use crate::requests::{Count, settle};
 
-both_scopes! {
+alternating_scopes! {
     revisions_share_the_slices_of_phases_that_have_not_changed;
     a_lost_slice_of_the_current_revision_is_created_again;
     a_slice_whose_name_is_taken_gets_another_name;

@@ -4,7 +4,7 @@ use baton_integration::prelude::*;
 
 use crate::deployments::{workload, workload_probe};
 
-both_scopes! {
+alternating_scopes! {
     a_late_revision_is_reported_until_it_is_available;
     a_rollout_paused_halfway_continues_in_the_same_state;
     mapped_conditions_come_from_the_current_revision;

@@ -12,7 +12,7 @@ use baton_integration::takeover::Shape;
 
 use crate::requests::settle;
 
-both_scopes! {
+alternating_scopes! {
     a_foreign_hash_causes_no_new_revision;
 }
 

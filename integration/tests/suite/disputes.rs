@@ -3,7 +3,7 @@
 use baton_integration::prelude::*;
 use tokio::{task::JoinHandle, time::sleep};
 
-both_scopes! {
+alternating_scopes! {
     a_field_that_is_changed_again_at_once_is_disputed;
 }
 

@@ -5,7 +5,7 @@ use baton_integration::prelude::*;
 
 use crate::tenants::{DEPLOYER, allow};
 
-both_scopes! {
+alternating_scopes! {
     a_field_taken_by_force_is_reported_with_its_manager;
     a_deletion_is_reported;
 }

@@ -5,7 +5,7 @@ use baton_integration::prelude::*;
 use baton_integration::set::SetBuilder;
 use baton_integration::sites::{PUSH, Site};
 
-both_scopes! {
+alternating_scopes! {
     a_job_that_its_ttl_has_deleted_is_not_created_again;
     a_job_that_was_deleted_before_its_end_is_created_again;
 }

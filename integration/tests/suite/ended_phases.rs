@@ -5,7 +5,7 @@ use baton_integration::sites::{PUSH, Site};
 
 use crate::agent::{OWNERS, Pulled};
 
-both_scopes! {
+alternating_scopes! {
     objects_created_late_in_a_push_cluster_are_deleted;
     objects_created_late_in_a_pull_cluster_are_deleted;
 }

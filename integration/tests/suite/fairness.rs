@@ -10,7 +10,7 @@ use baton_integration::sites::{PUSH, Site};
 use futures::{StreamExt as _, stream};
 
 /// Number of failing revisions of a tenant.
-const FAILING: usize = 300;
+const FAILING: usize = 120;
 
 /// Number of revisions for a cluster: more than there are workers.
 const STUCK: usize = 20;
@@ -39,8 +39,7 @@ async fn reports(ns: &TestNamespace, reason: &str) -> Vec<u64> {
 /// Waits until this number of revisions in a namespace report this reason, and returns their
 /// resource versions.
 async fn all_reports(ns: &TestNamespace, reason: &str, count: usize) -> Vec<u64> {
-    let patient = ns.within(TIMEOUT * 4);
-    patient
+    ns.within(TIMEOUT * 2)
         .eventually(reason, async || reports(ns, reason).await.len() == count)
         .await;
     reports(ns, reason).await
@@ -49,7 +48,7 @@ async fn all_reports(ns: &TestNamespace, reason: &str, count: usize) -> Vec<u64>
 /// A manager that starts reconciles all revisions, and the tenant's come first in the list. Most of
 /// them still wait when the revision of the other tenant is rolled out.
 #[tokio::test]
-async fn a_tenant_with_hundreds_of_failing_revisions_delays_nobody_else() {
+async fn a_tenant_with_many_failing_revisions_delays_nobody_else() {
     let mut bed = Exclusive::acquire().await;
     let (first, second) = (
         bed.namespace(Scope::Namespaced).await,
@@ -121,7 +120,7 @@ async fn a_cluster_that_answers_nothing_delays_no_other_revision() {
 }
 
 /// Number of targets of a tenant, and of the clusters of each. None of the clusters exists.
-const TARGETS: usize = 12;
+const TARGETS: usize = 6;
 const CLUSTERS: usize = 1_000;
 
 /// Time limit of a lone revision of another tenant. A build without optimizations takes about ten
@@ -131,7 +130,6 @@ const LONE: Duration = Duration::from_secs(10);
 #[tokio::test]
 async fn targets_with_unknown_clusters_delay_nobody_else() {
     let bed = Exclusive::acquire().await;
-    bed.install_releases().await;
     let tenant = bed.namespace(Scope::Namespaced).await;
     let other = bed.namespace(Scope::Namespaced).await;
     let clusters = (0..CLUSTERS).map(|at| json!({ "name": format!("none-{at}"), "weight": 1 }));
@@ -173,7 +171,6 @@ async fn targets_with_unknown_clusters_delay_nobody_else() {
         targets.iter().filter(|it| is_reported(it)).count() == TARGETS
     };
     tenant
-        .within(TIMEOUT * 2)
         .eventually("all clusters to be reported", reported)
         .await;
 }

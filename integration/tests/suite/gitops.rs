@@ -7,11 +7,9 @@ use std::process::{Command, Stdio};
 use baton_integration::application::reason;
 use baton_integration::fleet::{APPLICATION, Fleet, version, version_with};
 use baton_integration::prelude::*;
-use baton_integration::sites::{PUSH, Site};
+use baton_integration::sites::{PUSH, Site, join_hub};
 
-use crate::push::join_hub;
-
-both_scopes! {
+alternating_scopes! {
     kstatus_and_argo_cd_distinguish_finished_from_failed;
 }
 

@@ -2,7 +2,7 @@
 
 use baton_integration::prelude::*;
 
-both_scopes! {
+alternating_scopes! {
     objects_move_to_the_next_revision_before_the_old_one_is_archived;
     a_missing_previous_revision_is_tolerated;
     an_object_moves_between_phases;

@@ -18,7 +18,7 @@ const MIB: u64 = 1 << 20;
 /// Limit in MiB of the memory above that at rest, once all objects are deleted.
 const GIVEN_BACK: u64 = 16;
 /// Time limit of an attack.
-const PATIENCE: Duration = Duration::from_mins(2);
+const PATIENCE: Duration = Duration::from_mins(4);
 
 /// A manager of its own, and what its memory was before the first attack.
 struct Bed {
@@ -207,7 +207,6 @@ fn cases() -> [Case; 5] {
 #[tokio::test]
 async fn charts_and_indexes_take_little_memory() {
     let bed = Exclusive::acquire().await;
-    bed.install_releases().await;
     let ns = bed.namespace(Scope::Namespaced).await;
     let app = TestApplication::new(&ns, "honest").await;
     app.apply(app.environment("0.0.1", 1, ALL_IN)).await;
@@ -276,7 +275,6 @@ fn zeros(count: usize) -> Value {
 #[tokio::test]
 async fn large_values_take_little_memory() {
     let bed = Exclusive::acquire().await;
-    bed.install_releases().await;
     let ns = bed.namespace(Scope::Namespaced).await;
     let app = TestApplication::new(&ns, "honest").await;
     app.apply(app.environment("0.0.1", 1, ALL_IN)).await;

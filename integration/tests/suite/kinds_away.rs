@@ -3,8 +3,6 @@
 use baton_integration::exclusive::Exclusive;
 use baton_integration::prelude::*;
 
-const LONG: Duration = Duration::from_secs(90);
-
 /// Returns an API service without a server, and an object of a kind of its group.
 fn dead_api(ns: &TestNamespace) -> (Entry, Entry) {
     let group = format!("{}.example", ns.name());
@@ -63,7 +61,7 @@ async fn a_dead_aggregated_api_concerns_only_the_revisions_with_its_kinds() {
             bed.start_manager();
         }
         for set in ["with", "delegated"] {
-            ns.within(LONG).reaches(set, &AWAY).await;
+            ns.reaches(set, &AWAY).await;
         }
         ns.live(&data("delegated")).await;
         for object in [&first, &beside, &other] {
@@ -115,14 +113,14 @@ async fn a_kind_whose_server_fails_later_is_unknown_until_it_answers_again() {
         Is("Available", "True"),
         Controls(&[&kind, "ConfigMap beside"]),
     ];
-    ns.within(LONG).reaches("v1", &all).await;
+    ns.reaches("v1", &all).await;
 
     let client = json!({ "url": "https://127.0.0.1:1/", "caBundle": Value::Null });
     let webhook = json!({ "clientConfig": client, "conversionReviewVersions": ["v1"] });
     let dead = json!({ "strategy": "Webhook", "webhook": webhook });
     ns.merge(&crd, &json!({ "spec": { "conversion": dead } }))
         .await;
-    let reported = ns.within(LONG).reaches("v1", &AWAY).await;
+    let reported = ns.reaches("v1", &AWAY).await;
     let mut controlled = reported.controller_of();
     controlled.sort();
     assert_eq!(
@@ -138,7 +136,5 @@ async fn a_kind_whose_server_fails_later_is_unknown_until_it_answers_again() {
     let none = json!({ "strategy": "None", "webhook": Value::Null });
     ns.merge(&crd, &json!({ "spec": { "conversion": none } }))
         .await;
-    ns.within(Duration::from_secs(150))
-        .reaches("v1", &all)
-        .await;
+    ns.reaches("v1", &all).await;
 }

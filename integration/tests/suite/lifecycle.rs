@@ -3,7 +3,7 @@
 
 use baton_integration::prelude::*;
 
-both_scopes! {
+alternating_scopes! {
     a_revision_is_rolled_out_paused_and_archived;
     a_revision_of_delegated_phases_is_rolled_out_paused_and_archived;
     a_paused_revision_reports_and_writes_nothing;

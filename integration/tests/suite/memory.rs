@@ -6,7 +6,7 @@ use baton_integration::prelude::*;
 use futures::{StreamExt as _, stream};
 
 /// Number of ConfigMaps of another client, with the label that the manager's watches select by.
-const STRANGERS: usize = 100;
+const STRANGERS: usize = 40;
 /// Size of the data, which is close to the limit of an object.
 const LENGTH: usize = 900_000;
 /// Limit of the memory for all of them. A few of them are in memory at a time, as they arrive.
@@ -60,12 +60,12 @@ async fn objects_of_other_users_are_not_cached() {
     bed.take_manager().kill();
     bed.start_manager();
     // A debug build of the manager needs some time to read all of them.
-    let patient = ns.within(TIMEOUT * 6);
-    let listed = patient.eventually("the strangers to be listed", async || {
-        let metrics = bed.manager().metrics();
-        metrics.count("package_operator_managed_cache_objects_total") > STRANGERS as u64
-    });
-    listed.await;
+    ns.within(TIMEOUT * 2)
+        .eventually("the strangers to be listed", async || {
+            let metrics = bed.manager().metrics();
+            metrics.count("package_operator_managed_cache_objects_total") > STRANGERS as u64
+        })
+        .await;
     settles(&ns, &bed, before, "memory for strangers after a restart").await;
     let most = bed
         .manager()

@@ -11,7 +11,7 @@ use baton_integration::prelude::*;
 use tempfile::TempDir;
 use tokio::process::Command;
 
-both_scopes! {
+alternating_scopes! {
     series_come_and_go_with_the_revision;
 }
 

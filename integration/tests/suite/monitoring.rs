@@ -7,7 +7,7 @@ use baton_integration::fleet::Fleet;
 use baton_integration::prelude::*;
 use regex::Regex;
 
-both_scopes! {
+alternating_scopes! {
     a_deployment_has_series_while_it_exists;
 }
 

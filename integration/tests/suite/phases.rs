@@ -4,7 +4,7 @@
 use baton_integration::manifest::BLOCKING_FINALIZER;
 use baton_integration::prelude::*;
 
-both_scopes! {
+alternating_scopes! {
     prevent_refuses_an_object_without_a_controller;
     prevent_refuses_an_object_of_a_foreign_controller;
     if_no_controller_adopts_an_object_without_a_controller;

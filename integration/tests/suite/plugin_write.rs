@@ -424,7 +424,7 @@ async fn diff_shows_what_applying_plain_manifests_would_change() {
     );
 }
 
-both_scopes! {
+alternating_scopes! {
     /// Covers the cause, the labels and the content of the last revision that succeeded.
     rollback_returns_to_the_last_revision_that_succeeded;
     chains_without_a_deployment_are_rolled_back;

@@ -1,10 +1,9 @@
 //! Phases of the class `cluster.<name>` that the manager delivers.
 
 use baton_integration::prelude::*;
-use baton_integration::sites::{Joined, PUSH, Site};
-use kube::config::Kubeconfig;
+use baton_integration::sites::{PUSH, Site, join_hub};
 
-both_scopes! {
+alternating_scopes! {
     objects_are_delivered_into_another_cluster;
     handover_between_processes_classes_and_clusters;
     objects_in_another_cluster_are_handed_back_on_deletion;
@@ -104,26 +103,6 @@ async fn objects_are_delivered_into_another_cluster(scope: Scope) {
     assert_eq!(remote_owners(&left), [(names[1].clone(), true)]);
     ns.delete_set("v2", "Background").await;
     assert_eq!(site.read(&ns, &kept).await, None);
-}
-
-/// Joins the test's own cluster under another name.
-pub(crate) async fn join_hub(ns: &TestNamespace, site: &Site) -> Joined {
-    let config = Kubeconfig::read_from(ns.cluster().kubeconfig()).unwrap();
-    let read = |path: &Option<String>| std::fs::read_to_string(path.as_ref().unwrap()).unwrap();
-    let cluster = config.clusters[0].cluster.clone().unwrap();
-    let user = config.auth_infos[0].auth_info.clone().unwrap();
-    let secret = json!({
-        "tls.ca": read(&cluster.certificate_authority),
-        "tls.crt": read(&user.client_certificate),
-        "tls.key": read(&user.client_key),
-    });
-    let join = site.join(ns).secret(secret);
-    let joined = join
-        .through(cluster.server.as_ref().unwrap())
-        .create()
-        .await;
-    joined.becomes("Connected", "True").await;
-    joined
 }
 
 /// The object is the same in all steps, because the other cluster is the hub itself: in-process,

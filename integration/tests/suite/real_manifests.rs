@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use baton_hack::modules::Module;
 use baton_hack::paths::Dirs;
+use baton_integration::application::condition;
 use baton_integration::exclusive::Exclusive;
 use baton_integration::prelude::*;
 use tempfile::TempDir;
@@ -134,7 +135,7 @@ impl<'a> Project<'a> {
                 "{} {} to be deleted",
                 object["kind"], object["metadata"]["name"]
             );
-            self.ns.within(REST).eventually(&text, gone).await;
+            self.ns.eventually(&text, gone).await;
         }
     }
 
@@ -164,9 +165,17 @@ impl<'a> Project<'a> {
         self.ns.plugin(args).done();
     }
 
-    /// Fails if an object is written while the deployment is at rest. The last states of workloads
-    /// are awaited before.
+    /// Fails if an object is written while the deployment is at rest. The end of older revisions, which
+    /// are removed from the owners of all objects, and the last states of workloads are awaited before.
     async fn rests(&self) {
+        let are_archived = async || {
+            let revisions = self.revisions().await;
+            let is_archived = |it: &Value| condition(it, "Archived") == "True";
+            revisions.iter().filter(|it| !is_archived(it)).count() == 1
+        };
+        self.ns
+            .eventually("all revisions but the newest to be archived", are_archived)
+            .await;
         let settled = async || {
             let before = self.versions().await;
             sleep(Duration::from_secs(2)).await;
@@ -218,13 +227,20 @@ impl<'a> Project<'a> {
     }
 
     async fn newest(&self) -> Value {
+        let number = |revision: &Value| revision["spec"]["revision"].as_i64();
+        self.revisions()
+            .await
+            .into_iter()
+            .max_by_key(number)
+            .unwrap()
+    }
+
+    async fn revisions(&self) -> Vec<Value> {
         let like = self
             .ns
             .reference(&object(OWN_API, "ClusterObjectSet", "any"));
         let labels = format!("package-operator.run/object-deployment={}", self.name);
-        let revisions = self.ns.cluster().list(&like, &labels).await;
-        let number = |revision: &Value| revision["spec"]["revision"].as_i64();
-        revisions.into_iter().max_by_key(number).unwrap()
+        self.ns.cluster().list(&like, &labels).await
     }
 
     /// Returns the version of each object, and of the revision.

@@ -3,7 +3,7 @@
 use baton_integration::prelude::*;
 use baton_integration::set::SetBuilder;
 
-both_scopes! {
+alternating_scopes! {
     an_immutable_object_is_created_again;
     a_job_runs_once_for_each_content;
     a_change_of_a_job_is_refused_in_one_line_unless_it_is_a_hook;

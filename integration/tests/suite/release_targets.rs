@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 
 use baton_integration::exclusive::Exclusive;
 use baton_integration::prelude::*;
-use baton_integration::sites::{Joined, PUSH, Site};
+use baton_integration::sites::{Joined, PUSH, Site, join_hub};
 
 use crate::kinds::definition;
-use crate::push::join_hub;
 
 const API_VERSION: &str = "shipper.booking.com/v1alpha1";
 
@@ -513,7 +512,6 @@ async fn a_traffic_target_reports_missing_pods() {
 #[tokio::test]
 async fn pods_that_are_replaced_while_the_manager_is_down_are_served() {
     let mut bed = Exclusive::acquire().await;
-    bed.install_releases().await;
     let ns = bed.namespace(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
     let joined = join_hub(&ns, &site).await;

@@ -12,21 +12,9 @@ async fn a_release_replaces_another_step_by_step_in_two_clusters() {
     app.apply(app.environment("0.0.1", 4, ALL_IN)).await;
     let first = app.completed(0).await;
     app.has_pods(&first, 4).await;
+    has_events_of_a_first_step(&app, &first).await;
     let before = app.services().await;
-
-    app.apply(app.environment("0.0.2", 4, VANGUARD)).await;
-    for (step, contender, incumbent) in [(0, 1, 4), (1, 2, 2)] {
-        if step > 0 {
-            app.promote(1, step).await;
-        }
-        let second = app.at_step(1, step).await;
-        app.has_pods(&second, contender).await;
-        app.has_pods(&first, incumbent).await;
-    }
-    app.promote(1, 2).await;
-    let second = app.completed(1).await;
-    app.has_pods(&second, 4).await;
-    app.has_pods(&first, 0).await;
+    let second = replaced_in_steps(&app, &first, 4, [(1, 4), (2, 2), (4, 0)]).await;
     // The Service was handed over, and selects the pods of the Release that has all traffic.
     let after = app.services().await;
     for (before, after) in before.iter().zip(&after) {
@@ -53,6 +41,58 @@ async fn a_release_replaces_another_step_by_step_in_two_clusters() {
     );
 }
 
+/// Rolls out a second Release in three steps, with these pods of contender and incumbent in each. Returns
+/// the Release.
+async fn replaced_in_steps(
+    app: &TestApplication<'_>,
+    first: &Value,
+    replicas: u32,
+    pods: [(usize, usize); 3],
+) -> Value {
+    app.apply(app.environment("0.0.2", replicas, VANGUARD))
+        .await;
+    for (step, (contender, incumbent)) in (0..).zip(pods) {
+        if step > 0 {
+            app.promote(1, step).await;
+        }
+        let second = match step {
+            2 => app.completed(1).await,
+            _ => app.at_step(1, step).await,
+        };
+        app.has_pods(&second, contender).await;
+        app.has_pods(first, incumbent).await;
+    }
+    app.release(1).await
+}
+
+/// Cases R1 and R2.
+async fn has_events_of_a_first_step(app: &TestApplication<'_>, release: &Value) {
+    let full_name = format!("{}/{}", app.ns.name(), name(release));
+    let clusters =
+        release["metadata"]["annotations"]["shipper.booking.com/release.clusters"].clone();
+    let clusters = clusters.as_str().unwrap();
+    let set = format!("Set clusters for \"{full_name}\" to {clusters}");
+    app.recorded(release, ["Normal", "ClustersSelected", &set])
+        .await;
+    for kind in ["InstallationTarget", "CapacityTarget", "TrafficTarget"] {
+        let created = format!("Created {kind} \"{full_name}\"");
+        app.recorded(release, ["Normal", "ReleaseScheduled", &created])
+            .await;
+    }
+    app.recorded(release, ["Normal", "StrategyApplied", "step [0] finished"])
+        .await;
+}
+
+/// Case E13.
+#[tokio::test]
+async fn a_single_pod_is_replaced_in_steps() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let app = TestApplication::new(&ns, "web").await;
+    app.apply(app.environment("0.0.1", 1, ALL_IN)).await;
+    let first = app.completed(0).await;
+    replaced_in_steps(&app, &first, 1, [(1, 1), (1, 1), (1, 0)]).await;
+}
+
 /// A paused Application makes no Release, and a Release of it takes no step; pods and traffic stay.
 #[tokio::test]
 async fn a_paused_application_keeps_its_step() {
@@ -74,6 +114,7 @@ async fn a_paused_application_keeps_its_step() {
         reason(application, "Blocked") == ["RolloutsBlocked", paused]
     })
     .await;
+    app.stays_at_step(1, 0).await;
     assert_eq!(app.releases().await.len(), 2);
     app.has_pods(&first, 4).await;
     app.has_pods(&second, 1).await;

@@ -25,7 +25,6 @@ const APP: &str = "web";
 /// Returns a control plane with the definitions of Releases, and a namespace in it.
 async fn bed_with_releases() -> (Exclusive, TestNamespace) {
     let bed = Exclusive::acquire().await;
-    bed.install_releases().await;
     let ns = bed.namespace(Scope::Namespaced).await;
     (bed, ns)
 }

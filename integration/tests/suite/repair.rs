@@ -2,7 +2,7 @@
 
 use baton_integration::prelude::*;
 
-both_scopes! {
+alternating_scopes! {
     drift_is_repaired;
     a_deleted_child_is_created_again;
     a_removed_cache_label_is_restored;

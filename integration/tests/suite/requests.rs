@@ -6,7 +6,7 @@ use std::time::Instant;
 use baton_integration::exclusive::Exclusive;
 use baton_integration::prelude::*;
 
-both_scopes! {
+alternating_scopes! {
     a_rollout_costs_one_write_per_object_and_one_dry_run_less_per_phase;
     delegated_phases_cost_few_more_requests;
 }

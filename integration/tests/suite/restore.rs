@@ -1,7 +1,8 @@
 //! A cluster whose etcd is restored from a backup, while the manager has observed later changes.
 
+use baton_integration::application::reason;
 use baton_integration::exclusive::Exclusive;
-use baton_integration::namespace::TIMEOUT;
+use baton_integration::fleet::{Fleet, settings, spec, version};
 use baton_integration::prelude::*;
 use baton_integration::proxy::{Mode, Proxy};
 use baton_integration::sites::{PULL, PUSH, Site};
@@ -72,9 +73,7 @@ async fn objects_of_a_restored_revision_are_no_strays(scope: Scope) {
     // The manager continues with the restored objects.
     ns.revision(2).phase("a", objects(2)).available().await;
     ns.set_lifecycle("v1", "Archived").await;
-    ns.within(2 * TIMEOUT)
-        .reaches("v1", &[Is("Archived", "True")])
-        .await;
+    ns.reaches("v1", &[Is("Archived", "True")]).await;
     ns.gone(&objects(1)[1]).await;
     let shared = ns.live(&objects(1)[0]).await;
     assert_eq!(uid(&shared), uid(&before[0]));
@@ -85,10 +84,10 @@ async fn objects_of_a_restored_revision_are_no_strays(scope: Scope) {
     );
 }
 
-/// As the page about backups says, a revision that the backup lacks has left its objects in another
-/// cluster, and a new revision of that name may take them over.
+/// A revision that the backup lacks has left its objects in another cluster. Only a revision of its
+/// chain takes them over: here the revision of that name, which is applied again.
 #[tokio::test]
-async fn objects_of_a_lost_revision_in_a_site_are_taken_over() {
+async fn objects_of_a_forgotten_revision_are_taken_over_by_its_chain() {
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
@@ -97,8 +96,11 @@ async fn objects_of_a_lost_revision_in_a_site_are_taken_over() {
     let class = joined.class();
     let delivered = configmap("delivered").within(ns.name());
     let snapshot = bed.snapshot().await;
-    let set = || ns.revision(1).delegated("a", &class, [delivered.clone()]);
-    set().available().await;
+    let set = |name: &str, data: &str| {
+        let object = delivered.clone().data("k", data);
+        ns.set(name).delegated("a", &class, [object])
+    };
+    set("web", "v1").available().await;
     let before = site.live(&ns, &delivered).await;
     bed.restore(&snapshot).await;
     // A manager with a lease ends by itself.
@@ -106,15 +108,94 @@ async fn objects_of_a_lost_revision_in_a_site_are_taken_over() {
     bed.start_manager();
 
     let collides = [Because("Available", "False", "CollisionDetected")];
-    set().create().await;
-    ns.within(2 * TIMEOUT).reaches("v1", &collides).await;
-    let taken = delivered.clone().collision("None");
-    ns.revision(2)
-        .delegated("a", &class, [taken])
-        .available()
-        .await;
+    set("other", "v2").create().await;
+    let other = ns.reaches("other", &collides).await;
+    let message = other.message("Available");
+    let named = format!(
+        "controlled by ObjectSetPhase {}/web-a, which does not exist in this hub any more",
+        ns.name()
+    );
+    assert!(message.contains(&named), "{message}");
+    set("web", "v3").available().await;
     let after = site.live(&ns, &delivered).await;
-    assert_eq!(uid(&after), uid(&before));
+    assert_eq!(
+        (uid(&after), &after["data"]["k"]),
+        (uid(&before), &json!("v3"))
+    );
+}
+
+/// The hub has forgotten two versions of an application, and the site has the later one. The site keeps
+/// its workload, the hub reports that, and the next version takes the objects over.
+async fn the_chain_of_a_site_continues_after_the_hub_has_forgotten_versions(index: usize) {
+    let mut bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let fleet = Fleet::new(&ns);
+    let site = Site::get(index).await;
+    let join = site.join(&ns);
+    let joined = if index == PULL { join.pull() } else { join };
+    let joined = joined.create().await;
+    let agent = match index {
+        PULL => Some(joined.agent().start().await),
+        _ => None,
+    };
+    joined.becomes("Connected", "True").await;
+    fleet.add(&joined).await;
+    let [first, third, fourth] = ["1.0.0", "1.2.0", "1.3.0"].map(|version| {
+        let settings = settings().data("version", version).data("other", version);
+        let added = configmap("added")
+            .data("version", version)
+            .data("other", version);
+        match version {
+            "1.0.0" => spec(version, &[settings]),
+            _ => spec(version, &[settings, added]),
+        }
+    });
+    fleet.application(&first).await;
+    fleet.deployment("web", json!({})).await;
+    fleet.complete("web", "1.0.0", 1).await;
+    let snapshot = bed.snapshot().await;
+    fleet.application(&version("1.1.0")).await;
+    fleet.complete("web", "1.1.0", 1).await;
+    fleet.application(&third).await;
+    fleet.complete("web", "1.2.0", 1).await;
+    let read = async || {
+        let [one, two] = [settings(), configmap("added")];
+        [site.live(&ns, &one).await, site.live(&ns, &two).await].map(|mut live| {
+            json!({ "uid": uid(&live).to_owned(), "version": live["data"]["version"].take() })
+        })
+    };
+    let before = read().await;
+    bed.restore(&snapshot).await;
+    bed.take_manager().kill();
+    bed.start_manager();
+
+    let is_reported = async || {
+        let revisions = fleet.revisions("web", &joined).await;
+        revisions
+            .last()
+            .is_some_and(|it| reason(it, "Available")[0] == "CollisionDetected")
+    };
+    ns.eventually(
+        "the hub to report that the site has another version",
+        is_reported,
+    )
+    .await;
+    assert_eq!(read().await, before);
+    fleet.application(&fourth).await;
+    fleet.complete("web", "1.3.0", 1).await;
+    let after = before.map(|before| json!({ "uid": before["uid"], "version": "1.3.0" }));
+    assert_eq!(read().await, after);
+    drop(agent);
+}
+
+#[tokio::test]
+async fn the_chain_of_a_push_site_continues_after_the_hub_has_forgotten_versions() {
+    the_chain_of_a_site_continues_after_the_hub_has_forgotten_versions(PUSH).await;
+}
+
+#[tokio::test]
+async fn the_chain_of_a_pull_site_continues_after_the_hub_has_forgotten_versions() {
+    the_chain_of_a_site_continues_after_the_hub_has_forgotten_versions(PULL).await;
 }
 
 /// The hub is restored while an agent runs, and the agent is not restarted. Its heartbeat goes on, it

@@ -127,8 +127,6 @@ async fn a_missing_right_is_reported() {
         Is("Available", "True"),
         Controls(&["ConfigMap beside", "Secret hidden"]),
     ];
-    ns.within(Duration::from_mins(2))
-        .reaches("refused", &wanted)
-        .await;
+    ns.reaches("refused", &wanted).await;
     ns.reaches("allowed", &[Is("Available", "True")]).await;
 }

@@ -2,7 +2,7 @@
 
 use baton_integration::prelude::*;
 
-both_scopes! {
+alternating_scopes! {
     values_of_fields_are_never_quoted;
 }
 

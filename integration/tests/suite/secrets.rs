@@ -6,7 +6,7 @@ use baton_integration::takeover::Shape;
 
 use crate::requests::{Count, settle};
 
-both_scopes! {
+alternating_scopes! {
     a_key_that_a_revision_drops_or_renames_is_removed;
     keys_of_an_earlier_manager_are_removed;
 }

@@ -1,21 +1,11 @@
 //! A site whose etcd is restored from a backup, while the hub and an agent have observed later changes.
 
-use baton_integration::fleet::{Fleet, settings, spec};
+use baton_integration::fleet::{Fleet, settings, spec, with_own};
 use baton_integration::prelude::*;
 use baton_integration::sites::{PULL, PUSH, Site};
 
 /// The time in which a site has its present version again.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// A version with an object of its own.
-fn with_own(version: &str) -> [Entry; 2] {
-    let settings = settings().data("version", version).data("other", version);
-    let own = configmap(&format!("only-{version}"));
-    [
-        settings,
-        own.data("version", version).data("other", version),
-    ]
-}
 
 /// The backup has the version before the present one, which is archived by now. The site gets its
 /// present version back without a change in the hub, and loses what only the earlier version had.
@@ -36,6 +26,7 @@ async fn a_restored_site_gets_its_version_back(index: usize) {
     fleet.application(&spec("1.0.0", &with_own("1.0.0"))).await;
     fleet.deployment("web", json!({})).await;
     fleet.complete("web", "1.0.0", 1).await;
+    let before = site.live(&ns, &settings()).await;
     let snapshot = site.snapshot().await;
     joined.becomes("Connected", "True").await;
 
@@ -61,6 +52,8 @@ async fn a_restored_site_gets_its_version_back(index: usize) {
         .eventually("the object of the earlier version to be gone", is_gone)
         .await;
     fleet.complete("web", "1.1.0", 1).await;
+    let after = site.live(&ns, &settings()).await;
+    assert_eq!(uid(&after), uid(&before), "created again");
     fleet.application(&spec("1.2.0", &with_own("1.2.0"))).await;
     fleet.complete("web", "1.2.0", 1).await;
     drop(agent);

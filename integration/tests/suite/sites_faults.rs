@@ -76,9 +76,5 @@ pub(crate) async fn waits(fleet: &Fleet<'_>, site: &Joined, version: &str, text:
             .filter(|it| entry(it)["version"] == version);
         of_version.any(|it| reason(it, "Available")[1].contains(text))
     };
-    fleet
-        .ns
-        .within(Duration::from_mins(1))
-        .eventually(&wanted, says)
-        .await;
+    fleet.ns.eventually(&wanted, says).await;
 }

@@ -4,45 +4,12 @@ use baton_apis::constants::{LABEL_SITE_APPLICATION, LABEL_SITE_DEPLOYMENT};
 use baton_apis::limits;
 use baton_integration::application::reason;
 use baton_integration::fleet::{APPLICATION, Fleet, settings, spec, version};
+use baton_integration::forged::{self, OWN_API};
 use baton_integration::prelude::*;
-use baton_integration::sites::{Joined, PUSH, Site};
+use baton_integration::sites::{Joined, PUSH, Site, join_hub};
 use baton_sites::chain::revision_name;
-use baton_sites::snapshot::{Content, content, record_name};
+use baton_sites::snapshot::record_name;
 use futures::future::join_all;
-
-use crate::push::join_hub;
-
-const OWN_API: &str = "package-operator.run/v1alpha1";
-
-/// Returns the content that the controller derives from a spec.
-fn derived(ns: &TestNamespace, spec: &Value) -> Content {
-    let spec = serde_json::from_value(spec.clone()).unwrap();
-    content((ns.name(), APPLICATION), &spec).unwrap()
-}
-
-/// Returns a slice with the object of another version.
-fn forged_slice(name: &str) -> Entry {
-    let forged = settings().data("version", "forged").data("other", "forged");
-    object(OWN_API, "ObjectSlice", name).with("/objects", json!([forged.into_json()]))
-}
-
-/// Returns a copy of an object that a client can create.
-fn copied(live: &Value, name: &str, change: impl FnOnce(&mut Value)) -> Value {
-    let mut copy = live.clone();
-    if copy["kind"].is_null() {
-        // Lists of Kubernetes' own kinds do not repeat the kind.
-        copy["apiVersion"] = "apps/v1".into();
-        copy["kind"] = "ControllerRevision".into();
-    }
-    copy.as_object_mut().unwrap().remove("status");
-    let meta = copy["metadata"].as_object_mut().unwrap();
-    meta.retain(|key, _| {
-        ["namespace", "labels", "annotations", "ownerReferences"].contains(&&**key)
-    });
-    copy["metadata"]["name"] = name.into();
-    change(&mut copy);
-    copy
-}
 
 async fn one_site(ns: &TestNamespace) -> (Fleet<'_>, Joined) {
     let fleet = Fleet::new(ns);
@@ -58,10 +25,10 @@ async fn slices_and_records_of_other_clients_are_not_used() {
         let ns = &TestNamespace::new(Scope::Namespaced).await;
         let (fleet, site) = one_site(ns).await;
         let spec = version("1.0.0");
-        let content = derived(ns, &spec);
+        let content = forged::derived(ns, &spec);
         let slice = &content.slices[0].name;
-        ns.create(&forged_slice(slice)).await;
-        ns.create(&forged_slice("other")).await;
+        ns.create(&forged::slice(slice)).await;
+        ns.create(&forged::slice("other")).await;
         let mut snapshot = content.snapshot;
         let name = record_name(APPLICATION, &snapshot.version, &snapshot.edit);
         snapshot.phases[0].slices = vec!["other".to_owned()];
@@ -97,7 +64,7 @@ async fn a_slice_with_other_content_is_reported() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let (fleet, site) = one_site(&ns).await;
     let spec = version("1.0.0");
-    let snapshot = derived(&ns, &spec).snapshot;
+    let snapshot = forged::derived(&ns, &spec).snapshot;
     let name = record_name(APPLICATION, &snapshot.version, &snapshot.edit);
     let record = object("apps/v1", "ControllerRevision", &name)
         .label(LABEL_SITE_APPLICATION, APPLICATION)
@@ -107,7 +74,7 @@ async fn a_slice_with_other_content_is_reported() {
     let owner = json!([{
         "apiVersion": "apps/v1", "kind": "ControllerRevision", "name": name, "uid": made["metadata"]["uid"],
     }]);
-    let slice = forged_slice(snapshot.slices().next().unwrap());
+    let slice = forged::slice(snapshot.slices().next().unwrap());
     let slice = slice.with("/metadata/ownerReferences", owner);
     ns.create(&slice).await;
     fleet.application(&spec).await;
@@ -153,10 +120,10 @@ async fn a_forged_version_is_not_rolled_out() {
         fleet.application(&version("1.0.0")).await;
         fleet.deployment("web", json!({})).await;
         fleet.complete("web", "1.0.0", 1).await;
-        ns.create(&forged_slice("forged")).await;
+        ns.create(&forged::slice("forged")).await;
         let record = &fleet.records(LABEL_SITE_APPLICATION).await[0];
         for (name, version) in [("newer", "6.6.6"), ("same", "1.0.0")] {
-            let forged = copied(record, name, |copy| {
+            let forged = forged::copied(record, name, |copy| {
                 copy["revision"] = number.into();
                 copy["data"]["version"] = version.into();
                 copy["data"]["edit"] = name.into();
@@ -203,7 +170,7 @@ async fn a_site_gets_versions_beside_forged_revisions() {
     assert_eq!(first["metadata"]["name"], named(2));
 
     for (name, is_owned) in [("forged", true), ("labelled", false)] {
-        let forged = copied(first, name, |copy| {
+        let forged = forged::copied(first, name, |copy| {
             copy["spec"]["revision"] = limits::NUMBER.into();
             copy["spec"]["previous"].take();
             copy["spec"]["lifecycleState"] = "Paused".into();
@@ -237,7 +204,7 @@ async fn a_forged_choice_of_sites_is_deleted_once() {
     fleet.deployment("web", json!({})).await;
     fleet.complete("web", "1.0.0", 1).await;
     let own = fleet.records(LABEL_SITE_DEPLOYMENT).await;
-    let forged = copied(&own[0], "forged", |copy| {
+    let forged = forged::copied(&own[0], "forged", |copy| {
         copy["revision"] = i64::MAX.into();
         copy["data"]["sites"] = json!(["elsewhere"]);
     });

@@ -3,6 +3,7 @@
 use baton_integration::faults::{
     Answer, Faults, Gate, ObservedRequest, On, Status, Verb, WatchEnd,
 };
+use baton_integration::namespace::TIMEOUT;
 use baton_integration::prelude::*;
 use baton_integration::proxy::{Mode, Proxy};
 use baton_integration::sites::{PULL, PUSH, Site, Stop, TemporaryKubeconfig};
@@ -227,7 +228,7 @@ async fn an_api_server_restarts() {
     assert!(cluster.delete(&home, "Background").await);
     let start = std::time::Instant::now();
     while cluster.get(&home).await.is_some() {
-        assert!(start.elapsed() < Duration::from_mins(1));
+        assert!(start.elapsed() < TIMEOUT);
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

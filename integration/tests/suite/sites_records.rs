@@ -5,10 +5,8 @@ use baton_integration::application::{condition, reason};
 use baton_integration::exclusive::Exclusive;
 use baton_integration::fleet::{APPLICATION, Fleet, spec, version};
 use baton_integration::prelude::*;
-use baton_integration::sites::{PUSH, Site};
+use baton_integration::sites::{PUSH, Site, join_hub};
 use baton_sites::snapshot::{content, record_name};
-
-use crate::push::join_hub;
 
 /// Label of the records of an application.
 const LABEL: &str = "baton.run/site-application";

@@ -4,9 +4,7 @@
 use baton_integration::application::reason;
 use baton_integration::fleet::{APPLICATION, Fleet, version};
 use baton_integration::prelude::*;
-use baton_integration::sites::{PUSH, Site};
-
-use crate::push::join_hub;
+use baton_integration::sites::{PUSH, Site, join_hub};
 
 /// A field of a valid spec, an invalid value for it, and parts of the expected message.
 type Case = (&'static str, Value, &'static str);

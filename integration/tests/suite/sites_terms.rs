@@ -6,10 +6,9 @@ use baton_integration::application::reason;
 use baton_integration::exclusive::Exclusive;
 use baton_integration::fleet::{APPLICATION, Fleet, settings, spec, version};
 use baton_integration::prelude::*;
-use baton_integration::sites::{Joined, PULL, PUSH, Site};
+use baton_integration::sites::{Joined, PULL, PUSH, Site, join_hub};
 
 use crate::assignments::{assign, names};
-use crate::push::join_hub;
 use crate::sites_faults::waits;
 use crate::sites_queue::{pods, workload};
 

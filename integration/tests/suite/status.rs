@@ -3,7 +3,7 @@
 use baton_integration::prelude::*;
 use jiff::Timestamp;
 
-both_scopes! {
+alternating_scopes! {
     printer_columns_show_the_conditions;
     conditions_are_mapped;
 }

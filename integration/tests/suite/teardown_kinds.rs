@@ -6,7 +6,7 @@ use baton_integration::prelude::*;
 
 use crate::rights::{ACCOUNT, NAMESPACE, apply_shipped_rights};
 
-both_scopes! {
+alternating_scopes! {
     kinds_without_list_or_watch_are_refused_and_block_no_teardown;
     a_version_that_is_not_served_hides_no_object;
     teardown_waits_while_no_version_of_a_kind_is_served;
@@ -93,8 +93,6 @@ fn stable(thing: &Entry) -> Entry {
     thing
 }
 
-const LONG: Duration = Duration::from_mins(1);
-
 async fn a_version_that_is_not_served_hides_no_object(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (crd, thing) = definition(&ns);
@@ -112,9 +110,7 @@ async fn a_version_that_is_not_served_hides_no_object(scope: Scope) {
     for (name, class, thing) in &sets {
         let set = ns.set(name).revision(1).phase("first", [configmap(name)]);
         set.phase_of(class, "thing", [thing.clone()]).create().await;
-        ns.within(LONG)
-            .reaches(name, &[Is("Available", "True")])
-            .await;
+        ns.reaches(name, &[Is("Available", "True")]).await;
     }
     serve(&ns, &crd, false, true).await;
     for (name, _, thing) in &sets {
@@ -133,16 +129,14 @@ async fn a_version_that_is_not_served_hides_no_object(scope: Scope) {
             &json!({ "metadata": { "labels": { "look": "again" } } }),
         )
         .await;
-        ns.within(LONG).reaches(name, &wanted).await;
+        ns.reaches(name, &wanted).await;
     }
     for (name, _, thing) in &sets {
         if *name == "deleted" {
             ns.delete_set(name, "Background").await;
         } else {
             ns.set_lifecycle(name, "Archived").await;
-            ns.within(LONG)
-                .reaches(name, &[Is("Archived", "True")])
-                .await;
+            ns.reaches(name, &[Is("Archived", "True")]).await;
         }
         assert_eq!(ns.get(&stable(thing)).await, None, "{name}");
         assert_eq!(ns.get(&configmap(name)).await, None, "{name}");
@@ -154,13 +148,10 @@ async fn teardown_waits_while_no_version_of_a_kind_is_served(scope: Scope) {
     let (crd, thing) = definition(&ns);
     ns.create_elsewhere(&crd).await;
     ns.revision(1).phase("a", [thing.clone()]).create().await;
-    ns.within(LONG)
-        .reaches("v1", &[Is("Available", "True")])
-        .await;
+    ns.reaches("v1", &[Is("Available", "True")]).await;
     serve(&ns, &crd, false, false).await;
     // The server needs a moment to stop serving the version.
-    ns.within(LONG)
-        .reaches("v1", &[Because("Available", "False", "PreflightError")])
+    ns.reaches("v1", &[Because("Available", "False", "PreflightError")])
         .await;
     ns.set_lifecycle("v1", "Archived").await;
     let wanted = [
@@ -168,11 +159,9 @@ async fn teardown_waits_while_no_version_of_a_kind_is_served(scope: Scope) {
         Says("Archived", "Kind=Thing: CustomResourceDefinition things."),
         Says("Archived", "serves no version of it"),
     ];
-    ns.within(LONG).reaches("v1", &wanted).await;
+    ns.reaches("v1", &wanted).await;
     serve(&ns, &crd, false, true).await;
-    ns.within(LONG)
-        .reaches("v1", &[Is("Archived", "True")])
-        .await;
+    ns.reaches("v1", &[Is("Archived", "True")]).await;
     assert_eq!(ns.get(&stable(&thing)).await, None);
 }
 
@@ -214,9 +203,7 @@ async fn teardown_reads_objects_one_by_one_if_they_cannot_be_listed() {
         }
         allow(&mut bed, &["get", "delete"]).await;
         ns.set_lifecycle("readable", "Archived").await;
-        ns.within(LONG)
-            .reaches("readable", &[Is("Archived", "True")])
-            .await;
+        ns.reaches("readable", &[Is("Archived", "True")]).await;
         assert_eq!(ns.get(&secret("readable")).await, None);
         assert_eq!(ns.get(&configmap("readable")).await, None);
 
@@ -225,7 +212,7 @@ async fn teardown_reads_objects_one_by_one_if_they_cannot_be_listed() {
             let set = ns.set(name).revision(1).phase("a", [secret(name)]);
             let wanted = [Is("Available", "False"), Says("Available", "forbidden")];
             set.create().await;
-            ns.within(LONG).reaches(name, &wanted).await;
+            ns.reaches(name, &wanted).await;
         }
         // Nothing was written, so nothing delays the archival or the deletion.
         ns.set_lifecycle("archived", "Archived").await;
@@ -238,7 +225,7 @@ async fn teardown_reads_objects_one_by_one_if_they_cannot_be_listed() {
             Says("Archived", "Secret"),
             Says("Archived", "/hidden: secrets \"hidden\" is forbidden"),
         ];
-        ns.within(LONG).reaches("hidden", &wanted).await;
+        ns.reaches("hidden", &wanted).await;
         let abandon = json!({ "metadata": { "annotations": { "baton.run/abandon": "true" } } });
         ns.patch_set("hidden", &abandon).await.unwrap();
         ns.reaches("hidden", &[Is("Archived", "True")]).await;

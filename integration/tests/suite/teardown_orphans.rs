@@ -7,13 +7,12 @@ use baton_integration::sites::{PULL, PUSH, Site};
 /// Deletes an object but not its dependents, and waits until garbage collection has orphaned them.
 async fn orphan(ns: &TestNamespace, reference: &Value) {
     assert!(ns.cluster().delete(reference, "Orphan").await);
-    ns.within(Duration::from_mins(1))
-        .eventually("garbage collection to have released it", async || {
-            let object = ns.cluster().get(reference).await.unwrap();
-            let finalizers = object["metadata"]["finalizers"].as_array().unwrap();
-            !finalizers.contains(&json!("orphan"))
-        })
-        .await;
+    ns.eventually("garbage collection to have released it", async || {
+        let object = ns.cluster().get(reference).await.unwrap();
+        let finalizers = object["metadata"]["finalizers"].as_array().unwrap();
+        !finalizers.contains(&json!("orphan"))
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -204,8 +204,7 @@ async fn values_that_the_account_may_not_read_are_not_reported() {
         &["get", "create", "patch", "delete"],
     )
     .await;
-    ns.within(Duration::from_mins(2))
-        .reaches("paused", &[Is("demo.example/Ready", "False")])
+    ns.reaches("paused", &[Is("demo.example/Ready", "False")])
         .await;
 }
 
@@ -251,14 +250,11 @@ async fn a_revision_stays_without_the_right_to_delete_its_objects() {
     ns.live(&configmap("archived")).await;
     ns.live(&configmap("deleted")).await;
     allow(ns.cluster(), ns.name(), DEPLOYER, &["configmaps"], &ALL).await;
-    ns.within(Duration::from_mins(2))
-        .reaches("archived", &[Is("Archived", "True")])
-        .await;
-    ns.within(Duration::from_mins(2))
-        .eventually("the other revision to go", async || {
-            ns.cluster().get(&ns.set_ref("deleted")).await.is_none()
-        })
-        .await;
+    ns.reaches("archived", &[Is("Archived", "True")]).await;
+    ns.eventually("the other revision to go", async || {
+        ns.cluster().get(&ns.set_ref("deleted")).await.is_none()
+    })
+    .await;
     assert_eq!(ns.get(&configmap("deleted")).await, None);
 }
 
@@ -290,9 +286,7 @@ async fn a_handover_without_rights_takes_no_object() {
         &ALL,
     )
     .await;
-    ns.within(Duration::from_mins(1))
-        .reaches("v2", &[Is("Available", "True")])
-        .await;
+    ns.reaches("v2", &[Is("Available", "True")]).await;
 }
 
 #[tokio::test]
@@ -351,9 +345,7 @@ async fn delivered_as_the_account_of_that_cluster(ns: &TestNamespace, joined: &J
     assert_eq!(site.read(ns, &cm).await, None);
     let there = site.cluster().await;
     allow(&there, ns.name(), DEPLOYER, &["configmaps"], &ALL).await;
-    ns.within(Duration::from_mins(1))
-        .reaches("v1", &[Is("Available", "True")])
-        .await;
+    ns.reaches("v1", &[Is("Available", "True")]).await;
     site.live(ns, &cm).await;
     ns.delete_set("v1", "Background").await;
     assert_eq!(site.read(ns, &cm).await, None);

@@ -5,7 +5,7 @@ use baton_integration::prelude::*;
 use std::fs;
 use tempfile::TempDir;
 
-both_scopes! {
+alternating_scopes! {
     a_branch_is_left_with_its_defaults;
     fields_of_others_keep_their_branch;
     a_null_removes_what_the_revision_had_set;

@@ -136,9 +136,8 @@ impl World<'_> {
     async fn listed(&self, kind: &str, earlier: usize) {
         let path = format!("/{kind}");
         let text = format!("a list of {kind}");
-        let patience = Duration::from_mins(1);
         self.faults
-            .until_within(patience, &text, |requests| {
+            .until(&text, |requests| {
                 requests[earlier..]
                     .iter()
                     .any(|it| it.verb == Verb::List && it.path.ends_with(&path) && it.status == 200)
@@ -214,8 +213,7 @@ async fn world<'a>(bed: &mut Exclusive, ns: &'a TestNamespace) -> (World<'a>, Ma
 }
 
 /// Creates an object of each kind, and waits until all are delivered.
-async fn delivered<'a>(bed: &Exclusive, ns: &'a TestNamespace) -> (TestApplication<'a>, Joined) {
-    bed.install_releases().await;
+async fn delivered(ns: &TestNamespace) -> (TestApplication<'_>, Joined) {
     let site = Site::get(PUSH).await;
     let joined = deliver(ns, &site, &Fleet::new(ns)).await;
     let app = TestApplication::new(ns, "web").await;
@@ -226,24 +224,21 @@ async fn delivered<'a>(bed: &Exclusive, ns: &'a TestNamespace) -> (TestApplicati
 
 /// Checks that everything goes on.
 async fn goes_on(ns: &TestNamespace, app: &TestApplication<'_>) {
-    let patience = Duration::from_mins(3);
     let plain = object("package-operator.run/v1alpha1", "ObjectDeployment", "plain");
     let new = configmap("plain").data("k", "new").into_json();
     let phases = json!([{ "name": "a", "slices": ["slice"] }, { "name": "b", "objects": [new] }]);
     let edit = json!({ "spec": { "template": { "spec": { "phases": phases } } } });
     ns.merge(&plain, &edit).await;
-    ns.within(patience)
-        .eventually("the deployment to roll out", async || {
-            has_rolled_out(ns, "new").await
-        })
-        .await;
+    ns.eventually("the deployment to roll out", async || {
+        has_rolled_out(ns, "new").await
+    })
+    .await;
     Fleet::new(ns).application(&version("1.1.0")).await;
-    ns.within(patience)
-        .eventually("the site to get the version", async || {
-            let live = ns.live(&Fleet::kind("SiteDeployment", "sites")).await;
-            live["status"]["version"] == "1.1.0" && reason(&live, "Progressing")[0] == "Complete"
-        })
-        .await;
+    ns.eventually("the site to get the version", async || {
+        let live = ns.live(&Fleet::kind("SiteDeployment", "sites")).await;
+        live["status"]["version"] == "1.1.0" && reason(&live, "Progressing")[0] == "Complete"
+    })
+    .await;
     app.apply(app.environment("0.0.2", 1, ALL_IN)).await;
     app.completed(1).await;
 }
@@ -252,7 +247,7 @@ async fn goes_on(ns: &TestNamespace, app: &TestApplication<'_>) {
 async fn nothing_is_deleted_because_a_kind_is_no_longer_known() {
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(Scope::Namespaced).await;
-    let (app, _joined) = delivered(&bed, &ns).await;
+    let (app, _joined) = delivered(&ns).await;
     let (world, _manager) = world(&mut bed, &ns).await;
     let faults = &world.faults;
     let before = world.objects().await;
@@ -289,7 +284,7 @@ async fn nothing_is_deleted_because_a_kind_is_no_longer_known() {
 async fn nothing_is_deleted_because_a_kind_is_not_known_yet() {
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(Scope::Namespaced).await;
-    let (app, _joined) = delivered(&bed, &ns).await;
+    let (app, _joined) = delivered(&ns).await;
     let (world, mut process) = world(&mut bed, &ns).await;
     let faults = &world.faults;
     let before = world.objects().await;

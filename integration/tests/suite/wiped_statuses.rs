@@ -3,11 +3,9 @@
 use baton_integration::application::{ALL_IN, TestApplication, name};
 use baton_integration::fleet::{APPLICATION, Fleet, version};
 use baton_integration::prelude::*;
-use baton_integration::sites::{PUSH, Site};
+use baton_integration::sites::{PUSH, Site, join_hub};
 
-use crate::push::join_hub;
-
-both_scopes! {
+alternating_scopes! {
     the_status_of_a_revision_returns_as_it_was;
     the_status_of_an_archived_revision_returns;
     statuses_of_phases_and_deployments_return;
@@ -83,14 +81,15 @@ async fn the_status_of_a_revision_returns_as_it_was(scope: Scope) {
         .delegated("b", CLASS, [configmap("there")])
         .reaching(&[Is("Succeeded", "True"), No("InTransition")])
         .await;
-    let set = ns.set_ref("v1");
-    let before = at_rest(&ns, &set).await;
-    for removal in removals(&before, "Available") {
-        ns.cluster().merge_status(&set, &removal).await.unwrap();
-        ns.eventually("the status to return", async || {
-            ns.read_set("v1").await.json["status"] == before
-        })
-        .await;
+    for object in [ns.set_ref("v1"), ns.phase_ref("v1", "b")] {
+        let before = at_rest(&ns, &object).await;
+        for removal in removals(&before, "Available") {
+            ns.cluster().merge_status(&object, &removal).await.unwrap();
+            ns.eventually("the status to return", async || {
+                ns.cluster().get(&object).await.unwrap()["status"] == before
+            })
+            .await;
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use baton_integration::webhook::Webhook;
 use crate::agent::Pulled;
 use crate::releases_faults::repository::{add, start};
 
-both_scopes! {
+alternating_scopes! {
     errors_of_the_server_and_of_probes_contain_no_values;
 }
 

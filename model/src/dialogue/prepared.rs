@@ -3,7 +3,8 @@
 use super::{
     Class, Delivery, Desired, Dialogues, Gvk, KindScope, KindState, Kinds, LifecycleState,
     ModelSiblings, Mutex, OBJECTS, Phase, Position, Probes, REVISIONS, Record, RequestedState,
-    Revision, World, controlled, delegated, leak, phases, prepare,
+    Revision, Status, World, controlled, controlled_reference, delegated, has_given, leak, phases,
+    prepare, status_of,
 };
 
 /// The key of a prepared input.
@@ -16,6 +17,8 @@ pub(super) struct Case {
     pub phase: Record,
     /// See [`Start::reported`].
     pub reported: u8,
+    /// See [`Start::own`].
+    pub own: Status,
 }
 
 /// A revision with everything that its passes borrow.
@@ -35,6 +38,17 @@ impl Prepared {
     }
 }
 
+const REVISIONS_ALL: [usize; REVISIONS] = [0, 1, 2];
+
+/// The objects that an actor has given to newer revisions by its status, one bit each.
+fn given(set: usize, own: Status) -> u8 {
+    let status = status_of(set, own);
+    let is_given = |object: &usize| has_given(&status, &controlled_reference(&World::key(*object)));
+    (0..OBJECTS)
+        .filter(is_given)
+        .fold(0, |bits, object| bits | 1 << object)
+}
+
 impl Dialogues {
     /// The prepared input of a case, created once.
     pub(super) fn prepare(&mut self, case: Case) -> &'static Prepared {
@@ -47,6 +61,7 @@ impl Dialogues {
             requested: wish,
             phase,
             reported,
+            own,
         } = case;
         let revision = Revision {
             identity: self.world.owner(set),
@@ -99,6 +114,9 @@ impl Dialogues {
                 set,
                 number,
                 mentioned,
+                given: given(set, own),
+                strangers: REVISIONS_ALL
+                    .map(|other| !self.world.shares_chain(World::revision(set), other)),
                 view: Mutex::default(),
                 sabotage: self.world.sabotage,
             },

@@ -11,6 +11,10 @@ pub(super) struct ModelSiblings {
     pub(super) number: u8,
     /// Objects in each revision, one bit per object.
     pub(super) mentioned: [u8; REVISIONS],
+    /// Objects that the revision has given to newer ones, one bit per object.
+    pub(super) given: u8,
+    /// The revisions of other chains.
+    pub(super) strangers: [bool; REVISIONS],
     pub(super) view: Mutex<View>,
     pub(super) sabotage: EngineFault,
 }
@@ -18,6 +22,10 @@ pub(super) struct ModelSiblings {
 impl ModelSiblings {
     pub(super) fn view(&self) -> View {
         *self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_stranger(&self, other: usize) -> bool {
+        self.strangers[other] && self.sabotage != EngineFault::BelievesStrangers
     }
 
     pub(super) fn see(&self, view: View) {
@@ -35,7 +43,9 @@ impl Siblings for ModelSiblings {
         (other != own && exists).then(|| Sibling {
             name: World::identity(other).name,
             number: view[other].number.into(),
-            relation: if other < own || self.sabotage == EngineFault::NobodyIsNewer {
+            relation: if self.is_stranger(other) {
+                Relation::OtherChain
+            } else if other < own || self.sabotage == EngineFault::NobodyIsNewer {
                 Relation::Previous
             } else {
                 Relation::SameChain
@@ -44,10 +54,20 @@ impl Siblings for ModelSiblings {
         })
     }
 
+    fn exists(&self, uid: &str) -> bool {
+        let view = self.view();
+        (0..ACTORS).any(|actor| World::identity(actor).uid == uid && view[actor].exists())
+    }
+
     fn taken_by_newer(&self, key: &ObjectKey) -> Option<Claim> {
         let object = object_of(key)?;
         let view = self.view();
+        let given = match self.sabotage {
+            EngineFault::ForgetsGiven => 0,
+            _ => self.given,
+        };
         (World::revision(self.set) + 1..REVISIONS)
+            .filter(|other| !self.is_stranger(*other))
             .filter(|other| {
                 let record = view[*other];
                 record.exists() && !record.is_closed() && record.number > self.number
@@ -63,6 +83,7 @@ impl Siblings for ModelSiblings {
                 };
                 has(status.controls)
                     || (status.succeeded && may_contain)
+                    || (view[*other].paused && has(given) && may_contain)
                     || (phase.exists() && has(phase.status.controls))
             })
             .filter(|_| self.sabotage != EngineFault::ForgetsSuccessors)

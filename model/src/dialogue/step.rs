@@ -22,6 +22,8 @@ pub struct Start {
     /// Objects that the actor controls according to its status, among those that it deletes and
     /// creates again to change them; one bit each.
     pub reported: u8,
+    /// Status of the actor, if it has given objects to newer revisions.
+    pub own: Status,
     /// State and fingerprints of each object in the cache.
     pub observed: [(Option<ContentId>, SettledId); OBJECTS],
     /// Records of the other actors.

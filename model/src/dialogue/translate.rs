@@ -3,9 +3,9 @@
 
 use super::{
     ARCHIVED, AVAILABLE, Answer, Condition, ControlledObjectReference, Delegated, DelegationAnswer,
-    Life, OBJECTS, ObjectSetObject, ObjectSetPhaseStatus, ObjectSetStatus, ObjectSetTemplatePhase,
-    PAUSED, PRESENT, PhaseAnswer, PhaseState, Probes, Record, Reported, SUCCEEDED, Status, Value,
-    World, controlled_reference, engine_fault, json,
+    IN_TRANSITION, Life, OBJECTS, ObjectSetObject, ObjectSetPhaseStatus, ObjectSetStatus,
+    ObjectSetTemplatePhase, PAUSED, PRESENT, PhaseAnswer, PhaseState, Probes, Record, Reported,
+    SUCCEEDED, Status, Value, World, controlled_reference, engine_fault, json,
 };
 
 /// The phases of a revision, or the phase of a phase object; phases without objects are omitted.
@@ -85,6 +85,7 @@ pub(super) fn status_of(set: usize, kept: Status) -> ObjectSetStatus {
     let mut conditions = Vec::new();
     conditions.extend(kept.archived.then(|| condition(ARCHIVED, "True")));
     conditions.extend(kept.succeeded.then(|| condition(SUCCEEDED, "True")));
+    conditions.extend(kept.in_transition.then(|| condition(IN_TRANSITION, "True")));
     ObjectSetStatus {
         conditions,
         controller_of: controlled(kept.controls),
@@ -174,9 +175,11 @@ pub(super) fn delegation_answer(world: &World, set: usize, said: PhaseAnswer) ->
 
 /// The recorded parts of the status of a revision.
 pub(super) fn kept(status: &ObjectSetStatus) -> Status {
+    let succeeded = is_true(&status.conditions, SUCCEEDED);
     Status {
         archived: is_true(&status.conditions, ARCHIVED),
-        succeeded: is_true(&status.conditions, SUCCEEDED),
+        succeeded,
+        in_transition: succeeded && is_true(&status.conditions, IN_TRANSITION),
         controls: controls(&status.controller_of),
         ..Status::default()
     }

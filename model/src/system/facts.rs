@@ -32,6 +32,7 @@ pub(super) fn is_write(request: &Request) -> bool {
 /// True if a crash of the manager would change the state.
 pub(super) fn is_busy(state: &State) -> bool {
     state.sets.iter().any(|set| set.dialogue != 0)
+        || state.lives.cached != 0
         || state
             .objects
             .iter()
@@ -41,6 +42,9 @@ pub(super) fn is_busy(state: &State) -> bool {
 /// The records of the others that a revision sees.
 pub(super) fn view(state: &State, index: usize) -> View {
     let mut view = state.sets.map(|set| set.record);
+    for (record, set) in view.iter_mut().zip(&state.sets).take(REVISIONS) {
+        record.paused = set.requested == RequestedState::Paused;
+    }
     view[index] = crate::state::Record::default();
     view
 }

@@ -57,6 +57,9 @@ impl System {
                         actions.push(Action::RemovePhase(small(phase)));
                     }
                 }
+                UserAction::Forge(index) if may_touch(index) && !facts(index).is_forged => {
+                    actions.push(Action::Forge(small(index)));
+                }
                 UserAction::Lose(index) => {
                     let record = state.sets[index].record;
                     if record.is_lost || (record.exists() && state.edits > 0) {

@@ -409,6 +409,10 @@ impl Siblings for Relatives<'_> {
         })
     }
 
+    fn exists(&self, uid: &str) -> bool {
+        self.sets.iter().any(|set| set.identity.uid == uid)
+    }
+
     fn taken_by_newer(&self, key: &ObjectKey) -> Option<Claim> {
         let reference = controlled_reference(key);
         self.sets

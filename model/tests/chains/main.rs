@@ -80,6 +80,7 @@ fn sets(chain: &Chain) -> Vec<Set> {
                 uid: format!("set-{}", index + 1),
                 is_remote: false,
                 hub: String::new(),
+                chain: String::new(),
             },
             number: i64::try_from(index).expect("few") + 1,
             lifecycle: LifecycleState::Active,

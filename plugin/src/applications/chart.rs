@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use baton_apis::{Application, Release};
+use baton_apis::{Application, Release, ReleaseEnvironment};
 use baton_charts::{Charts, Credentials, Rendering, Settings};
 use baton_engine::slice_parts;
 use baton_releases::{
@@ -36,8 +36,7 @@ pub(crate) async fn render(
     releases: &[&Release],
     namespace: &str,
 ) -> Result<NextRelease, Error> {
-    let charts = Charts::new(Settings::new(cache()), |_: &str| None::<Credentials>);
-    let charts = charts.map_err(|error| Error::Impossible(error.to_string()))?;
+    let charts = charts()?;
     let mut wanted = application.clone();
     let refused = |wanted: &Application, cause: String| NextRelease {
         release: next_release(wanted, releases),
@@ -65,6 +64,38 @@ pub(crate) async fn render(
     let scalable = scalable(cluster, &documents).await?;
     let objects = objects(documents.objects, &release, &scalable, namespace);
     Ok(NextRelease { release, objects })
+}
+
+/// The documents of the chart of an environment, as helm renders it for a Release with this name.
+///
+/// # Errors
+/// If the chart cannot be fetched or rendered.
+pub(crate) async fn documents(
+    environment: &ReleaseEnvironment,
+    name: &str,
+    namespace: &str,
+) -> Result<Vec<Value>, Error> {
+    let charts = charts()?;
+    let mut chart = environment.chart.clone();
+    chart.version = charts.resolve(&chart).await.map_err(impossible)?;
+    let rendering = Rendering {
+        chart: &chart,
+        values: environment.values.as_ref(),
+        name,
+        namespace,
+    };
+    Ok(charts.render(rendering).await.map_err(impossible)?.objects)
+}
+
+/// The charts of repositories that need no credentials.
+fn charts() -> Result<Charts, Error> {
+    let charts = Charts::new(Settings::new(cache()), |_: &str| None::<Credentials>);
+    charts.map_err(impossible)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "`map_err` passes a value")]
+fn impossible(cause: impl ToString) -> Error {
+    Error::Impossible(cause.to_string())
 }
 
 /// The objects that the manager installs, or the reason that it refuses the chart.

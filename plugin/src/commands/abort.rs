@@ -3,8 +3,6 @@
 
 mod site;
 
-use std::io::{IsTerminal as _, stderr, stdin};
-
 use baton_apis::kinds;
 use baton_kubernetes::wire::MediaType;
 use baton_view::applications::{
@@ -18,6 +16,7 @@ use http::Method;
 use super::{Exit, pause::note};
 use crate::{
     args::GlobalArgs,
+    confirm,
     error::Error,
     output::report,
     subject::{Subject, SubjectKind},
@@ -93,12 +92,8 @@ pub(crate) async fn run(args: &AbortArgs, global: &GlobalArgs) -> Result<Exit, E
     Ok(Exit::Fine)
 }
 
-/// Asks the user for a confirmation, which is `yes` or `y`.
+/// Shows what the deletion of a Release takes away, and asks the user for a confirmation.
 async fn confirmed(observed: &Observed, abort: &Abort) -> Result<bool, Error> {
-    if !stdin().is_terminal() || !stderr().is_terminal() {
-        let text = "cannot ask for a confirmation without a terminal; --yes deletes the release without one";
-        return Err(Error::Usage(text.to_owned()));
-    }
     let release = observed.release(&abort.release);
     let clusters = release.map_or_else(Vec::new, |release| clusters(observed, release));
     report(&format!(
@@ -116,14 +111,5 @@ async fn confirmed(observed: &Observed, abort: &Abort) -> Result<bool, Error> {
             report(&format!("In {} it has {pods} pods{percent}.", cluster.name));
         }
     }
-    report("Go on? [y/N]");
-    let answer = tokio::task::spawn_blocking(|| {
-        let mut line = String::new();
-        stdin().read_line(&mut line).map(|_| line)
-    });
-    let answer = answer.await.map_err(std::io::Error::other)??;
-    Ok(matches!(
-        answer.trim().to_ascii_lowercase().as_str(),
-        "y" | "yes"
-    ))
+    confirm::confirmed("deletes the release").await
 }

@@ -8,7 +8,7 @@ use baton_records::phase::PhaseRecord;
 use baton_sites::gate::PhaseState;
 use tracing::error;
 
-use super::{Change, Mirrors};
+use super::{Change, Mirrors, rollouts::is_rollout};
 use crate::delivery::site_chain;
 
 /// A mirror that is stored on disk.
@@ -27,7 +27,9 @@ impl Mirrors {
             noted: self.unreported_status(&mirror),
             mirror,
         };
-        self.all().into_iter().map(saved).collect()
+        let mut all: Vec<_> = self.all().into_iter().map(saved).collect();
+        all.extend(self.saved_rollouts());
+        all
     }
 
     /// The status of a mirror's phase if the hub does not have it yet.
@@ -49,8 +51,10 @@ impl Mirrors {
             self.wake(wakes);
         }
         for SavedMirror { mirror, noted } in saved {
-            if let Some(noted) = noted {
-                self.recall_noted(&mirror, &noted);
+            match noted {
+                Some(noted) if is_rollout(&mirror) => self.recall_report(&mirror, &noted),
+                Some(noted) => self.recall_noted(&mirror, &noted),
+                None => {}
             }
         }
     }

@@ -14,6 +14,7 @@ use baton_engine::{
         template,
     },
     object::manifest_reference,
+    rollout_blocks::Effect,
 };
 use baton_probes::selector::Labels;
 use baton_records::{
@@ -135,8 +136,10 @@ impl ObjectDeployments {
             _ => false,
         };
         let key = &record.key;
+        let (labels, annotations) = (&record.labels, &record.annotations);
+        let blocks = self.blocks.effect_on(&key.namespace, labels, annotations);
         let mut snapshot = Snapshot {
-            deployment: deployment(record, &spec)?,
+            deployment: deployment(record, &spec, blocks)?,
             members,
             newest_fits,
             contents: BTreeMap::new(),
@@ -238,6 +241,7 @@ impl ObjectDeployments {
 fn deployment(
     record: &DeploymentRecord,
     spec: &ObjectDeploymentSpec,
+    blocks: Effect,
 ) -> Result<Deployment, ReadError> {
     let phases = spec.template.spec.phases.as_deref();
     Ok(Deployment {
@@ -252,6 +256,7 @@ fn deployment(
         preflight: record.annotations.get(ANNOTATION_PREFLIGHT).cloned(),
         lost_hubs: lost_hubs::of_deployment(&record.annotations).map(Into::into),
         has_phases: phases.is_some_and(|phases| !phases.is_empty()),
+        blocks,
         status: record.status()?,
     })
 }

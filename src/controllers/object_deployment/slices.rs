@@ -26,6 +26,7 @@ use super::ObjectDeployments;
 use crate::delivery::{
     observed::Room,
     shared::{AtStep as _, Error, Refusal},
+    slices::has_objects,
 };
 
 impl ObjectDeployments {
@@ -72,8 +73,7 @@ impl ObjectDeployments {
                 return Ok(key);
             };
             if self.is_lasting(deployment, &cached)
-                && let Some(slice) = self.observed.slice(&self.shared.api, &key).await?
-                && serde_json::from_value(objects.clone()).ok() == slice.spec().ok()
+                && has_objects(&self.shared, &self.observed, &cached, objects).await?
             {
                 return Ok(key);
             }

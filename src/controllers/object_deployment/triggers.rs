@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use baton_apis::conditions::{PROGRESSING, Reason};
+use baton_apis::{
+    RolloutBlock,
+    conditions::{PROGRESSING, Reason},
+};
 use baton_engine::condition_list::find;
 use baton_records::{
     deployment::{DeploymentKey, DeploymentKind, DeploymentRecord},
@@ -10,9 +13,14 @@ use baton_records::{
     store::Change,
 };
 use baton_runtime::{controller::Controller as _, source::Wake};
+use baton_typed::store::Change as BlockChange;
 
 use super::ObjectDeployments;
-use crate::delivery::{observed::Observed, shared::BURST};
+use crate::delivery::{
+    observed::Observed,
+    rollout_blocks::{begun_or_ended, is_obeying, obeys},
+    shared::BURST,
+};
 
 /// A deployment wakes itself, unless its own pass wrote it, or the change does not affect a pass.
 pub(super) fn on_deployment(change: &Change<DeploymentKind>) -> Option<Wake<DeploymentKey>> {
@@ -52,6 +60,33 @@ pub(super) fn on_revisions_listed(
         .filter(|deployment| deployment.key.kind == DeploymentKind(kind) && !is_idle(deployment));
     let keys = deployments.iter().map(|deployment| deployment.key.clone());
     keys.map(|key| Wake::after(BURST, key)).collect()
+}
+
+/// A block that appears or ends wakes the deployments that obey it.
+pub(super) fn on_block(
+    observed: &Observed,
+    change: &BlockChange<RolloutBlock>,
+) -> Vec<Wake<DeploymentKey>> {
+    let namespace = begun_or_ended(change);
+    namespace.map_or_else(Vec::new, |of_block| {
+        let is_obeying =
+            |it: &DeploymentRecord| is_obeying(&it.labels, &it.key.namespace, of_block);
+        wake(observed, is_obeying)
+    })
+}
+
+/// Blocks that can no longer be listed, or can be listed again, wake all deployments that obey blocks.
+pub(super) fn on_blocks_listed(observed: &Observed) -> Vec<Wake<DeploymentKey>> {
+    wake(observed, |it| obeys(&it.labels))
+}
+
+fn wake(
+    observed: &Observed,
+    is_concerned: impl Fn(&DeploymentRecord) -> bool,
+) -> Vec<Wake<DeploymentKey>> {
+    let deployments = observed.deployments.filter(is_concerned);
+    let keys = deployments.iter().map(|it| it.key.clone());
+    keys.map(Wake::now).collect()
 }
 
 fn deployment(observed: &Observed, record: &Arc<RevisionRecord>) -> Option<DeploymentKey> {

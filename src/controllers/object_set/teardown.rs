@@ -162,7 +162,7 @@ impl ObjectSets {
         };
         if self
             .strays
-            .take_away(&record.key, stray_cluster, server)
+            .take_away(&record.key, stray_cluster, server, |_, _| false)
             .await
         {
             return Ok(reconciled);

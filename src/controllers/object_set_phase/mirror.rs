@@ -17,9 +17,9 @@ use baton_fleet::{
     inventory::Contact,
     mirror::{self, Origin},
 };
-use baton_records::phase::PhaseRecord;
+use baton_records::{phase::PhaseRecord, siblings::CachedSiblings};
 use baton_runtime::{
-    controller::{Controller as _, Reconciled},
+    controller::{Controller as _, ReconcileError as _, Reconciled},
     outcomes::ReconcileOutcome,
 };
 
@@ -70,11 +70,12 @@ impl ObjectSetPhases {
         let record = self.set_up(record).await?;
         let mirror = self.apply_mirror(&record, cluster, reach).await;
         if let Err(error) = &mirror
-            && failures >= FAILURES_BEFORE_REPORT
+            && (failures >= FAILURES_BEFORE_REPORT || error.refusal().is_some())
         {
             let reason = ("Unknown", Reason::ClusterUnreachable);
             let text = not_handed(cluster, &error.to_string());
-            let result = (ReconcileOutcome::Failed, Requeue::Backoff);
+            let requeue = error.retry_after().map_or(Requeue::Backoff, Requeue::After);
+            let result = (ReconcileOutcome::Failed, requeue);
             return self.report_unknown(&record, reason, &text, result).await;
         }
         let reported = self
@@ -167,7 +168,11 @@ impl ObjectSetPhases {
         let key = mirror::key(cluster, record);
         let cached = self.observed.phases.get(&key);
         let position = self.queue_position(record, cached.as_deref());
-        let origin = Origin::of(record, set.as_deref(), &before, reach);
+        let stores = self.observed.stores();
+        let has_given = set
+            .as_ref()
+            .is_some_and(|set| CachedSiblings::of_set(set, stores).may_have_given());
+        let origin = Origin::of(record, set.as_deref(), &before, reach).giving(has_given);
         let described = cached.as_deref().map(Origin::read).and_then(Result::ok);
         // The facts of the time at which the mirror was made stay.
         let (ended, hub) = if let Some(described) = described {

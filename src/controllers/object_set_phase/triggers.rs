@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use baton_apis::{
-    SiteEntry,
+    LifecycleState, SiteEntry,
     constants::{ANNOTATION_SITE, HEARTBEAT},
 };
 use baton_fleet::{
@@ -36,6 +36,9 @@ pub(super) fn on_phase(observed: &Observed, change: &Change<PhaseKind>) -> Vec<W
     };
     if let Some(cluster) = phase.agent().filter(|_| *phase.key.name == *HEARTBEAT) {
         return on_place(observed, change, cluster);
+    }
+    if mirror::rollout_cluster(phase).is_some() {
+        return Vec::new();
     }
     let mut wakes = on_mate(observed, change);
     if change.writer == Some(ObjectSetPhases::NAME) || !change.may_change_results() {
@@ -112,8 +115,8 @@ fn on_place(observed: &Observed, change: &Change<PhaseKind>, cluster: &str) -> V
     on_link(observed, cluster)
 }
 
-/// A revision that ends wakes the phases of the revisions that inherit its objects; a revision of a
-/// site wakes the phases of its chain.
+/// A revision that ends wakes the phases of the revisions that inherit its objects; one that is paused or
+/// resumed those before it, whose agents need to know it; a revision of a site those of its chain.
 pub(super) fn on_revision(
     observed: &Observed,
     change: &Change<RevisionKind>,
@@ -124,8 +127,19 @@ pub(super) fn on_revision(
     };
     let itself = change.new.clone();
     let itself = itself.filter(|_| lost(&change.old) != lost(&change.new));
+    let pausing = |record: &Option<Arc<RevisionRecord>>| {
+        record
+            .as_ref()
+            .is_some_and(|record| record.lifecycle == LifecycleState::Paused)
+    };
+    let paused = change
+        .new
+        .as_ref()
+        .filter(|_| pausing(&change.old) != pausing(&change.new));
+    let before = paused.map(|newer| observed.revisions.all_before(newer));
     let heirs = observed.heirs(change).into_iter().chain(itself);
-    let phases = heirs.flat_map(|heir| observed.phases.controlled_by(&heir));
+    let concerned = heirs.chain(before.into_iter().flatten());
+    let phases = concerned.flat_map(|revision| observed.phases.controlled_by(&revision));
     let wakes = phases.map(|phase| Wake::after(BURST, phase.key.clone()));
     wakes.chain(on_member(observed, change)).collect()
 }

@@ -19,7 +19,7 @@ use std::{
 
 use baton_fleet::{
     assignments::{AssignmentChange, Assignments, Decision, Subject},
-    inventory::{ClusterLink, Inventory},
+    inventory::{ClusterLink, Contact, Inventory},
 };
 use baton_releases::{
     targets::reasons::{Cause, Failure},
@@ -169,13 +169,6 @@ impl AppClusters {
     }
 }
 
-impl AppClusters {
-    /// True if one of these clusters has not answered yet, see [`ClusterLink::is_connecting`].
-    pub(crate) fn any_connecting<'n>(&self, mut names: impl Iterator<Item = &'n str>) -> bool {
-        names.any(|name| self.inventory.link(name).is_connecting())
-    }
-}
-
 /// True if a change of assignments may affect a namespace in a cluster.
 pub(super) fn concerns(
     inventory: &Inventory,
@@ -207,13 +200,13 @@ pub(super) fn admit(
             let message = format!(
                 "the namespaces that may deliver into cluster {name} have not been read yet"
             );
-            Err(Failure::new(Cause::Read, message))
+            Err(Failure::new(Cause::NotObserved, message))
         }
     }
 }
 
-/// The reason that a cluster without connection cannot be used.
-fn refusal(name: &str, link: &ClusterLink) -> Failure {
+/// The reason that a cluster without connection, or without its agent, cannot be used.
+pub(super) fn refusal(name: &str, link: &ClusterLink) -> Failure {
     let cluster = Quoted(name);
     let message = match link {
         ClusterLink::Unknown => {
@@ -221,25 +214,37 @@ fn refusal(name: &str, link: &ClusterLink) -> Failure {
                 "cluster {cluster} unknown; please check if cluster exists in management cluster"
             )
         }
-        link if link.is_connecting() => {
+        ClusterLink::Down { .. } if link.is_connecting() => {
             format!("cluster {cluster} not ready for use yet; cluster client is being initialized")
         }
-        ClusterLink::Down { message, .. } => {
+        ClusterLink::Down { message, .. } | ClusterLink::Pull(Contact::Lost { message, .. }) => {
             format!("cluster {cluster} is not connected: {message}")
         }
-        ClusterLink::Pull(_) => format!(
-            "cluster {cluster} is served by an agent; capacity and traffic need a cluster that the manager connects to"
-        ),
+        ClusterLink::Pull(Contact::Expected) => {
+            format!("the agent of cluster {cluster} has not reported yet")
+        }
         // A connected cluster has no such reason.
-        ClusterLink::Up(_) => String::new(),
+        ClusterLink::Pull(Contact::Reported) | ClusterLink::Up(_) => String::new(),
     };
-    Failure::new(Cause::NoClient, message)
+    Failure::new(cause(link), message)
+}
+
+/// The cause of the failure in a cluster without connection, or without its agent.
+pub(super) fn cause(link: &ClusterLink) -> Cause {
+    match link {
+        ClusterLink::Pull(Contact::Lost { .. }) => Cause::AgentLost,
+        ClusterLink::Pull(Contact::Expected) => Cause::NotObserved,
+        ClusterLink::Down { .. } if link.is_connecting() => Cause::NotObserved,
+        ClusterLink::Unknown
+        | ClusterLink::Down { .. }
+        | ClusterLink::Pull(Contact::Reported)
+        | ClusterLink::Up(_) => Cause::NoClient,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use baton_apis::conditions::Reason;
-    use baton_fleet::inventory::Contact;
     use jiff::Timestamp;
 
     use super::*;
@@ -282,29 +287,38 @@ mod tests {
             message: message.to_owned(),
             since: Timestamp::UNIX_EPOCH,
         };
-        for (link, expected) in [
+        for (link, cause, expected) in [
             (
                 ClusterLink::Unknown,
+                Cause::NoClient,
                 "cluster \"a\" unknown; please check if cluster exists in management cluster",
             ),
             (
                 down(Reason::Connecting, "there is no answer yet"),
+                Cause::NotObserved,
                 "cluster \"a\" not ready for use yet; cluster client is being initialized",
             ),
             (
-                down(Reason::Unreachable, "connection refused"),
-                "cluster \"a\" is not connected: connection refused",
+                ClusterLink::Pull(Contact::Expected),
+                Cause::NotObserved,
+                "the agent of cluster \"a\" has not reported yet",
             ),
             (
-                ClusterLink::Pull(Contact::Reported),
-                "cluster \"a\" is served by an agent; capacity and traffic need a cluster that the manager connects to",
+                ClusterLink::Pull(Contact::Lost {
+                    message: "its agent is silent".to_owned(),
+                    since: Timestamp::UNIX_EPOCH,
+                }),
+                Cause::AgentLost,
+                "cluster \"a\" is not connected: its agent is silent",
+            ),
+            (
+                down(Reason::Unreachable, "connection refused"),
+                Cause::NoClient,
+                "cluster \"a\" is not connected: connection refused",
             ),
         ] {
             let failure = refusal("a", &link);
-            assert_eq!(
-                (failure.cause, &*failure.message),
-                (Cause::NoClient, expected)
-            );
+            assert_eq!((failure.cause, &*failure.message), (cause, expected));
         }
     }
 }

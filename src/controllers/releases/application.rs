@@ -26,7 +26,7 @@ use kube::ResourceExt as _;
 use serde_json::json;
 
 use super::{
-    AtStep as _, Context, Error, INCOMPLETE, charts::ChartSource, is_permanent, undecided,
+    AtStep as _, Context, Error, INCOMPLETE, charts::ChartSource, is_permanent, on_block, undecided,
 };
 use baton_typed::requests::Requests;
 
@@ -53,6 +53,9 @@ impl Controller for Applications {
         });
         queue.wake_on(&stores.releases.changes, self, |_, change| {
             change.object().and_then(|release| owner(release))
+        });
+        queue.wake_on(&stores.blocks.0.changes, self, |this, change| {
+            on_block(&this.context.stores.applications, change)
         });
         stores.all.wake_when_lost(queue, self, |this| {
             this.context.stores.applications.wake(|_| true)
@@ -151,12 +154,13 @@ impl Applications {
             .releases
             .labelled(&key.namespace, LABEL_APP, &key.name);
         let mut releases: Vec<_> = releases.iter().map(|it| Release::clone(it)).collect();
+        let blocks = stores.blocks.of(&key.namespace);
         let mut answers = Answers::default();
         loop {
             let step = decide(&Observed {
                 application,
                 releases: &releases,
-                blocks: &[],
+                blocks: &blocks,
                 answers: &answers,
                 now: shared.clock.now(),
             });
@@ -169,19 +173,24 @@ impl Applications {
                     releases = self.list(requests, key).await?;
                     answers.listed = true;
                 }
-                Step::Create(release) => match requests.create(&*release).await {
-                    Ok(created) => {
-                        stores.releases.written(created);
-                        answers.created = Some(Ok(()));
+                Step::Create(release) => {
+                    match self.context.create(&*release, "creating a Release").await {
+                        Ok(created) => {
+                            stores.releases.written(created);
+                            answers.created = Some(Ok(()));
+                        }
+                        // Another process has created the Release, or this one before a crash, so the
+                        // Releases are listed.
+                        Err(Error::Request {
+                            source: kube::Error::Api(status),
+                            ..
+                        }) if status.code == 409 && !answers.listed => {
+                            releases = self.list(requests, key).await?;
+                            answers.listed = true;
+                        }
+                        Err(error) => answers.created = Some(Err(refusal(&error))),
                     }
-                    // Another process has created the Release, or this one before a crash, so the
-                    // Releases are listed.
-                    Err(kube::Error::Api(status)) if status.code == 409 && !answers.listed => {
-                        releases = self.list(requests, key).await?;
-                        answers.listed = true;
-                    }
-                    Err(error) => answers.created = Some(Err(refusal(&error))),
-                },
+                }
                 Step::Finish(outcome) => {
                     return Ok((*outcome, releases, answers.created == Some(Ok(()))));
                 }
@@ -214,10 +223,16 @@ impl Applications {
     }
 }
 
-fn refusal(error: &kube::Error) -> Refusal {
-    Refusal {
-        message: request_failure(error),
-        is_permanent: is_permanent(error),
+fn refusal(error: &Error) -> Refusal {
+    match error {
+        Error::Request { source, .. } => Refusal {
+            message: request_failure(source),
+            is_permanent: is_permanent(source),
+        },
+        _ => Refusal {
+            message: error.to_string(),
+            is_permanent: false,
+        },
     }
 }
 

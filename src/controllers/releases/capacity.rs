@@ -1,6 +1,7 @@
 //! The controller of `CapacityTarget`: sets the number of pods that a Release runs in each cluster.
 
 mod triggers;
+pub(crate) mod work;
 mod workloads;
 
 use std::{
@@ -10,30 +11,24 @@ use std::{
 
 use baton_apis::{CapacityTarget, CapacityTargetStatus, ClusterCapacityTarget, kinds};
 use baton_engine::conditions::Requeue;
-use baton_releases::{
-    capacity::{Plan, Scale, plan},
-    targets::{
-        CapacityOutcome, Update, Updated, capacity as update,
-        reasons::{Cause, Failure, Vocabulary},
-    },
+use baton_records::phase::PhaseKey;
+use baton_releases::targets::{
+    CapacityOutcome, Update, Updated, capacity as update, is_incomplete, reasons::Vocabulary,
 };
 use baton_runtime::{
     controller::{Controller, Reconciled},
     outcomes::ReconcileOutcome,
+    pace::Pace,
     queue::Queue,
 };
 use baton_typed::{debounce::Debounced, key::Key};
 use futures::future::join_all;
 use tokio::task::{coop::consume_budget, yield_now};
 
-use self::workloads::{FoundWorkload, WantedCapacity};
+use self::work::{WantedCapacity, set_capacity};
 use super::{
-    Context, Error, INCOMPLETE,
-    app_clusters::{AppClusters, cluster::AppCluster, requests::RequestError},
-    debounced::Reported,
-    on_custody,
-    pass_outcome::PassOutcome,
-    report::report,
+    Context, Error, INCOMPLETE, app_clusters::AppClusters, debounced::Reported, on_custody,
+    on_release, pass_outcome::PassOutcome, report::report, reported,
 };
 
 /// Name of the controller in events.
@@ -44,6 +39,8 @@ pub(crate) struct CapacityTargets {
     context: Context,
     clusters: Arc<AppClusters>,
     debounced: Debounced<Key>,
+    /// The pace of the reports of agents.
+    reports: Pace<PhaseKey>,
 }
 
 impl CapacityTargets {
@@ -53,6 +50,7 @@ impl CapacityTargets {
             context,
             clusters,
             debounced: Debounced::default(),
+            reports: Pace::default(),
         }
     }
 }
@@ -74,6 +72,18 @@ impl Controller for CapacityTargets {
         queue.wake_on(&self.clusters.changes, self, |this, change| {
             triggers::on_cluster(&this.context.stores.capacity_targets, change)
         });
+        queue.wake_on(&stores.releases.changes, self, |this, change| {
+            on_release(&this.context.stores.capacity_targets, change)
+        });
+        let phases = self.context.observed.phases.changes();
+        queue.wake_on(phases, self, |this, change| {
+            let now = this.context.shared.clock.instant();
+            reported::on_report(
+                &this.context.stores.capacity_targets,
+                (&this.reports, now),
+                change,
+            )
+        });
         queue.wake_on(&self.context.observed.links, self, |this, cluster| {
             triggers::on_clusters(&this.context.stores.capacity_targets, |_, found| {
                 found == cluster
@@ -89,8 +99,9 @@ impl Controller for CapacityTargets {
 
     async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {
         let stores = &self.context.stores;
-        // An Application that is not known yet may have been given back.
-        if !stores.applications.was_complete() {
+        // An Application that is not known yet may have been given back. The newest Release decides
+        // about clusters that are not connected.
+        if !stores.applications.was_complete() || !stores.releases.was_complete() {
             return Ok(INCOMPLETE);
         }
         let target = stores.capacity_targets.get(&key.namespace, &key.name);
@@ -120,10 +131,12 @@ impl Controller for CapacityTargets {
         let now = Update {
             vocabulary: Vocabulary::default(),
             now: self.context.shared.clock.now(),
+            ignores_offline: stores.ignores_offline(&*target),
         };
         yield_now().await;
         let updated = update(&target, &outcomes, now);
         yield_now().await;
+        let updated = (updated, is_incomplete(&outcomes));
         let reported = self.report(key, &target, updated).await?;
         Ok(reported.with(result.reconciled()))
     }
@@ -149,53 +162,23 @@ impl CapacityTargets {
         cluster: &ClusterCapacityTarget,
         done: &mut PassOutcome,
     ) -> CapacityOutcome {
-        let wanted = WantedCapacity::of(target, cluster)?;
-        let cluster_name = &cluster.name;
-        let percent = cluster.percent;
-        let namespace = target.metadata.namespace.as_deref().unwrap_or_default();
-        let cluster = self.clusters.reach(namespace, cluster_name)?;
-        let found = workloads::find(&cluster, &wanted).await?;
-        let scaled_to = scaled_to(target, cluster_name);
-        let parts = found.iter().map(|found| found.part(scaled_to));
-        let parts: Vec<_> = parts.collect();
-        let plan = plan(percent, &parts);
-        self.scale(&cluster, &found, &plan, done).await?;
-        Ok(plan)
-    }
-
-    /// Scales the workloads whose number of pods has to change.
-    async fn scale(
-        &self,
-        cluster: &AppCluster,
-        found: &[FoundWorkload],
-        plan: &Plan,
-        done: &mut PassOutcome,
-    ) -> Result<(), Failure> {
-        let requests = plan.scale.iter().map(|Scale { index, replicas }| {
-            let found = &found[*index];
-            async move { (found, found.scale(cluster, *replicas).await) }
-        });
-        let mut failure = None;
-        for (found, answer) in join_all(requests).await {
-            match answer {
-                Ok(()) => done.add(PassOutcome::Written),
-                Err(RequestError::Changed) => done.add(PassOutcome::Outdated),
-                Err(RequestError::Failed(message)) => {
-                    let message = format!("cannot scale {}: {message}", found.title());
-                    failure = Some(Failure::new(Cause::Write, message));
-                }
-            }
+        if let Some(reported) = reported::capacity(&self.context, target, cluster) {
+            return reported;
         }
-        failure.map_or(Ok(()), Err)
+        let wanted = WantedCapacity::of(target, cluster)?;
+        let namespace = target.metadata.namespace.as_deref().unwrap_or_default();
+        let shares = (cluster.percent, scaled_to(target, &cluster.name));
+        let cluster = self.clusters.reach(namespace, &cluster.name)?;
+        set_capacity(&cluster, &wanted, shares, done).await
     }
 
     async fn report(
         &self,
         key: &Key,
         target: &CapacityTarget,
-        updated: Updated<CapacityTargetStatus>,
+        updated: (Updated<CapacityTargetStatus>, bool),
     ) -> Result<Reported, Error> {
-        let by = (REPORTER, &self.debounced, &*self.clusters);
+        let by = (REPORTER, &self.debounced);
         let on = (&self.context.stores.capacity_targets, key);
         report(&self.context, by, on, target, updated).await
     }

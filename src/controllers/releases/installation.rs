@@ -28,7 +28,7 @@ use baton_records::{
 use baton_releases::{
     chain,
     targets::{
-        InstallationOutcome, Progress, Update, installation,
+        InstallationOutcome, Progress, Update, installation, is_incomplete,
         reasons::{Cause, Failure, Vocabulary},
     },
 };
@@ -48,7 +48,7 @@ use super::{
     app_clusters::{admit, concerns},
     charts::ChartSource,
     content::{Content, ContentError, ContentWriter},
-    on_custody,
+    on_custody, on_release,
 };
 use crate::delivery::lost_hubs::{self, sync_lost_hubs};
 
@@ -109,14 +109,14 @@ impl Controller for Installations {
             let release = change.new.as_ref().filter(|_| is_new);
             release.map(|it| Wake::now(Key::of(kinds::INSTALLATION_TARGET.name, &**it)))
         });
+        queue.wake_on(&stores.releases.changes, self, |this, change| {
+            on_release(&this.context.stores.installation_targets, change)
+        });
         queue.wake_on(&stores.applications.changes, self, |this, change| {
             this.on_application(change)
         });
-        queue.wake_on(
-            self.context.observed.revisions.changes(),
-            self,
-            |_, change| on_revision(change),
-        );
+        let revisions = self.context.observed.revisions.changes();
+        queue.wake_on(revisions, self, Self::on_revision);
         queue.wake_on(&self.context.observed.links, self, |this, cluster| {
             this.in_cluster(cluster)
         });
@@ -187,9 +187,14 @@ impl Controller for Installations {
         let update = Update {
             vocabulary: Vocabulary::default(),
             now: self.context.shared.clock.now(),
+            ignores_offline: stores.ignores_offline(&*target),
         };
-        let updated = installation(&target, outcomes.as_ref().map_err(String::as_str), update);
-        wanted.status = Some(updated.status);
+        let mut updated = installation(&target, outcomes.as_ref().map_err(String::as_str), update);
+        if target.status.is_some() && outcomes.as_ref().is_ok_and(is_incomplete) {
+            updated.events.clear();
+        } else {
+            wanted.status = Some(updated.status);
+        }
         let changes = wanted != *target;
         if changes {
             let written = self.context.requests.replace(&wanted).await;
@@ -395,6 +400,29 @@ impl Installations {
         })
     }
 
+    /// Trigger: a revision wakes the target that created it, unless this controller made the change. When
+    /// it is gone, it wakes all targets of its chain: its number may have left no next one for them.
+    fn on_revision(&self, change: &RecordChange<RevisionKind>) -> Vec<Wake<Key>> {
+        let is_foreign = change.writer != Some(Self::NAME);
+        let revision = change.record().filter(|_| is_foreign);
+        let Some((revision, of)) = revision.and_then(|it| Some((it, it.release.as_ref()?))) else {
+            return Vec::new();
+        };
+        let namespace = &revision.key.namespace;
+        let kind = kinds::INSTALLATION_TARGET.name;
+        let mut wakes = vec![Wake::now(Key::new(kind, namespace, &of.release))];
+        if change.new.is_none() {
+            let targets = &self.context.stores.installation_targets;
+            wakes.extend(targets.wake(|target| {
+                let application = target.labels().get(LABEL_APP).map_or("", String::as_str);
+                let mut clusters = target.spec.clusters.iter();
+                target.metadata.namespace.as_deref() == Some(&**namespace)
+                    && clusters.any(|cluster| chain::label(application, cluster) == of.chain)
+            }));
+        }
+        wakes
+    }
+
     /// Trigger: a changed link of a cluster wakes the targets that list the cluster.
     fn in_cluster(&self, cluster: &str) -> Vec<Wake<Key>> {
         let targets = &self.context.stores.installation_targets;
@@ -416,20 +444,6 @@ fn means_the_same(one: &InstallationTarget, other: &InstallationTarget) -> bool 
     meta.uid == its.uid
         && meta.deletion_timestamp == its.deletion_timestamp
         && one.spec == other.spec
-}
-
-/// Trigger: a revision wakes the target that created it, unless this controller made the change.
-fn on_revision(change: &RecordChange<RevisionKind>) -> Option<Wake<Key>> {
-    let revision = change.record()?;
-    let of = revision.release.as_ref()?;
-    (change.writer != Some(Installations::NAME)).then(|| {
-        let namespace = &revision.key.namespace;
-        Wake::now(Key::new(
-            kinds::INSTALLATION_TARGET.name,
-            namespace,
-            &of.release,
-        ))
-    })
 }
 
 /// The metadata of a revision. When the revision is deleted, it hands objects back to older

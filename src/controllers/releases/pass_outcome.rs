@@ -36,7 +36,13 @@ impl PassOutcome {
         self.add(match failure.cause {
             // No watch reports that a cluster serves a kind by now.
             Cause::Read | Cause::Write | Cause::Discovery | Cause::UnknownKind => Self::Failed,
-            Cause::NoClient | Cause::Missing | Cause::Chart | Cause::Refused => Self::Blocked,
+            Cause::NoClient
+            | Cause::AgentLost
+            | Cause::NotObserved
+            | Cause::Unreported
+            | Cause::Missing
+            | Cause::Chart
+            | Cause::Refused => Self::Blocked,
         });
     }
 

@@ -1,15 +1,17 @@
 //! The controller of Releases: chooses clusters, creates the targets, and takes them through the
 //! steps of the strategy.
 
+mod agents;
 mod deletion;
+mod moves;
 mod schedule;
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use baton_apis::{
-    Application, Release, ReleaseSpec, StrategyStatus,
+    Application, Cluster, ConditionStatus, Release, ReleaseSpec, StrategyStatus,
     conditions::{
-        EventReason, Reason,
+        CONNECTED, EventReason, Reason,
         shipper::{BLOCKED, SCHEDULED},
     },
     constants::shipper::{ANNOTATION_BLOCK_OVERRIDE, ANNOTATION_RELEASE_CLUSTERS, LABEL_APP},
@@ -19,7 +21,7 @@ use baton_engine::conditions::Requeue;
 use baton_kubernetes::collection::Extent;
 use baton_releases::{
     application::history,
-    blocks::{Verdict, is_paused},
+    blocks::{Obstacle, is_paused},
     conditions::Conditions,
     event::Event,
     give_back::Custody,
@@ -39,9 +41,11 @@ use baton_typed::{
     key::{Key, Kind},
     store::Change,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 
-use super::{AtStep as _, Context, Error, INCOMPLETE, charts::ChartSource, undecided};
+use self::moves::{ClustersPatch, Stay};
+use super::{AtStep as _, Context, Error, INCOMPLETE, charts::ChartSource, on_block, undecided};
 
 /// Name of the controller in events.
 const REPORTER: &str = "release-controller";
@@ -82,9 +86,31 @@ impl Controller for Releases {
                 this.of_application(&key, stops(&change.old) != stops(&change.new))
             })
         });
-        // A cluster that appears, or accepts Releases now, may be chosen by the Releases that wait
-        // for clusters.
-        queue.wake_on(&stores.clusters.changes, self, |this, _| this.unscheduled());
+        queue.wake_on(&stores.clusters.changes, self, |this, change| {
+            let part = |it: &Option<Arc<Cluster>>| {
+                let it = it.as_ref()?;
+                let mut conditions = it.status.iter().flat_map(|status| &status.conditions);
+                let is_connected = |it: &Condition| it.type_ == CONNECTED && it.status == "True";
+                let is_connected = conditions.any(is_connected);
+                Some((it.spec.clone(), it.metadata.labels.clone(), is_connected))
+            };
+            match change.object() {
+                Some(cluster) if part(&change.old) != part(&change.new) => {
+                    this.to_be_scheduled(&cluster.name_any())
+                }
+                _ => Vec::new(),
+            }
+        });
+        queue.wake_on(&self.context.observed.assignments, self, |this, _| {
+            let mut wakes = this.to_be_scheduled("");
+            wakes.extend(this.with_agents());
+            wakes
+        });
+        queue.wake_on(&stores.blocks.0.changes, self, |this, change| {
+            on_block(&this.context.stores.releases, change)
+        });
+        let phases = self.context.observed.phases.changes();
+        queue.wake_on(phases, self, Self::on_rollout);
         stores.all.wake_when_lost(queue, self, |this| {
             this.context.stores.releases.wake(|_| true)
         });
@@ -93,6 +119,11 @@ impl Controller for Releases {
     async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {
         let stores = &self.context.stores;
         let Some(release) = stores.releases.get(&key.namespace, &key.name) else {
+            match stores.all.extent() {
+                Extent::All => self.take_back_rollouts(key).await?,
+                Extent::Nothing => return Ok(INCOMPLETE),
+                Extent::Unavailable(_) => {}
+            }
             return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
         };
         match stores.all.extent() {
@@ -103,6 +134,9 @@ impl Controller for Releases {
             Extent::Unavailable(why) => return self.report_unreadable(&release, &why).await,
         }
         if stores.is_given_back(&*release) {
+            let application = release.labels().get(LABEL_APP);
+            self.take_back_rollout(&key.namespace, application.map_or("", String::as_str))
+                .await?;
             return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
         }
         let mut sync = Sync {
@@ -118,16 +152,23 @@ impl Controller for Releases {
             events: Vec::new(),
             failure: None,
             target: None,
+            other: None,
         };
         if release.metadata.deletion_timestamp.is_some() {
-            return self.take_out_of_service(key, &release, sync).await;
+            let result = self.take_out_of_service(key, &release, sync).await;
+            self.hand_to_agents(key, &release, false).await?;
+            return result;
         }
         if release.spec == ReleaseSpec::default() {
             return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
         }
         self.add_finalizer(key, &mut sync.wanted);
         let plan = self.run(key, &mut sync).await;
-        self.write(key, &release, sync, plan).await
+        let blocked = sync.conditions.get(BLOCKED);
+        let is_blocked = blocked.is_some_and(|it| it.status == ConditionStatus::True);
+        let written = self.write(key, &release, sync, plan).await;
+        self.hand_to_agents(key, &release, is_blocked).await?;
+        written
     }
 }
 
@@ -141,6 +182,8 @@ struct Sync {
     failure: Option<ScheduleError>,
     /// The one change of a target.
     target: Option<TargetPatch>,
+    /// The change of the clusters of the Release before.
+    other: Option<ClustersPatch>,
 }
 
 impl Releases {
@@ -162,11 +205,13 @@ impl Releases {
     async fn run(&self, key: &Key, sync: &mut Sync) -> Option<Plan> {
         let annotations = sync.wanted.annotations();
         let overrides = annotations.get(ANNOTATION_BLOCK_OVERRIDE);
-        let application = self.context.stores.application_of(&sync.wanted);
-        let verdict = Verdict::of(&[], overrides.map_or("", String::as_str))
-            .unless_paused(application.as_deref());
-        sync.events.extend(verdict.event());
-        if let Some(problem) = verdict.problem() {
+        let stores = &self.context.stores;
+        let application = stores.application_of(&sync.wanted);
+        let blocks = stores.blocks.of(&key.namespace);
+        let overrides = overrides.map_or("", String::as_str);
+        let Obstacle { problem, event } = Obstacle::of(&blocks, overrides, application.as_deref());
+        sync.events.extend(event);
+        if let Some(problem) = problem {
             sync.conditions
                 .set(BLOCKED, true, Reason::RolloutsBlocked, &problem);
             return None;
@@ -174,7 +219,6 @@ impl Releases {
         sync.conditions.set_plain(BLOCKED, false);
         match self.schedule(key, &sync.wanted).await {
             Ok(scheduled) => {
-                sync.conditions.set_plain(SCHEDULED, true);
                 sync.events.extend(scheduled.events);
                 let annotations = sync.wanted.annotations_mut();
                 annotations.insert(ANNOTATION_RELEASE_CLUSTERS.to_owned(), scheduled.clusters);
@@ -187,12 +231,20 @@ impl Releases {
                 return None;
             }
         }
-        if self.is_superseded(key, &sync.wanted) {
-            // The Application deletes this Release. Until then its pods and traffic stay as they
-            // are.
-            return None;
+        // The Application deletes a superseded Release. Until then its pods and traffic stay as they
+        // are.
+        let plan = (!self.is_superseded(key, &sync.wanted)).then(|| self.plan(key, &sync.wanted));
+        let stays = match &plan {
+            Some(Ok(plan)) => self.decide_move(key, sync, plan),
+            _ => None,
+        };
+        match stays {
+            Some(Stay { reason, message }) => {
+                sync.conditions.set(SCHEDULED, true, reason, &message);
+            }
+            None => sync.conditions.set_plain(SCHEDULED, true),
         }
-        let plan = self.plan(key, &sync.wanted);
+        let plan = plan?;
         strategy::report(&mut sync.conditions, plan.as_ref());
         let plan = plan.ok();
         sync.target = plan.as_ref().and_then(|plan| plan.target.clone());
@@ -265,11 +317,15 @@ impl Releases {
             mut events,
             failure,
             target,
+            other,
         } = sync;
         // The target is written first: the status of the Release may report a step only after the
         // target requests it.
         if let Some(target) = target {
             self.patch(key, &target).await?;
+        }
+        if let Some(other) = other {
+            self.write_clusters(other).await?;
         }
         if let Some(changes) = conditions.take_changes() {
             events.push(Event::normal(CONDITION_CHANGED, changes));
@@ -393,6 +449,9 @@ impl Releases {
                     .map(|it| Key::of(kinds::RELEASE.name, &**it)),
             );
         }
+        let stores = &self.context.stores;
+        let newest = application.and_then(|it| stores.newest_release(&own.namespace, it));
+        keys.extend(newest.map(|it| Key::of(kinds::RELEASE.name, &*it)));
         let wakes = keys.into_iter().map(Wake::now);
         let application =
             application.map(|it| Key::new(kinds::APPLICATION.name, &own.namespace, it));
@@ -410,19 +469,11 @@ impl Releases {
             .map(|it| Wake::now(Key::of(kinds::RELEASE.name, &**it)))
             .collect()
     }
-
-    /// Trigger: wakes the Releases without clusters.
-    fn unscheduled(&self) -> Vec<Wake<Key>> {
-        self.context.stores.releases.wake(|release| {
-            let clusters = release.annotations().get(ANNOTATION_RELEASE_CLUSTERS);
-            clusters.is_none_or(String::is_empty)
-        })
-    }
 }
 
 /// The order of the Releases of an application: by generation, then by name. A Release without a
 /// generation comes first.
-fn order(release: &Release) -> (Option<i64>, String) {
+pub(super) fn order(release: &Release) -> (Option<i64>, String) {
     (history::generation(release).ok(), release.name_any())
 }
 

@@ -12,7 +12,6 @@ use baton_typed::{debounce::Debounced, key::Key, store::Store};
 
 use super::{
     AtStep as _, Context, Error,
-    app_clusters::AppClusters,
     debounced::{MOMENT, Reported},
 };
 use baton_typed::requests::Namespaced;
@@ -27,9 +26,6 @@ pub(crate) trait Target: Namespaced {
 
     /// The same target with another status.
     fn with_status(&self, status: Self::Status) -> Self;
-
-    /// The clusters of the target.
-    fn clusters(&self) -> impl Iterator<Item = &str>;
 
     /// Generation and conditions of a status.
     fn observed(status: &Self::Status) -> ObservedConditions<'_>;
@@ -49,10 +45,6 @@ macro_rules! target {
                     status: Some(status),
                     ..self.clone()
                 }
-            }
-
-            fn clusters(&self) -> impl Iterator<Item = &str> {
-                self.spec.clusters.iter().map(|cluster| &*cluster.name)
             }
 
             fn observed(status: &$status) -> ObservedConditions<'_> {
@@ -82,24 +74,24 @@ target!(TrafficTarget, TrafficTargetStatus);
 /// Writes the status of a target if it differs: at once if a strategy may wait for it, otherwise
 /// debounced.
 ///
-/// While a cluster is connecting, the status stays as it is: the connection wakes the target. The
-/// events are published with the status, under the name of the reporting controller.
+/// A present status stays as it is if the pass was incomplete. The events are
+/// published with the status, under the name of the reporting controller.
 ///
 /// # Errors
 /// When the request failed.
 pub(crate) async fn report<T: Target>(
     context: &Context,
-    (reporter, debounced, clusters): (&'static str, &Debounced<Key>, &AppClusters),
+    (reporter, debounced): (&'static str, &Debounced<Key>),
     (store, key): (&Arc<Store<T>>, &Key),
     target: &T,
-    updated: Updated<T::Status>,
+    (updated, is_incomplete): (Updated<T::Status>, bool),
 ) -> Result<Reported, Error> {
     let present = target.status();
     if present == Some(&updated.status) {
         debounced.forget(key);
         return Ok(Reported::Unchanged);
     }
-    if present.is_some() && clusters.any_connecting(target.clusters()) {
+    if present.is_some() && is_incomplete {
         return Ok(Reported::Unchanged);
     }
     let present = present.map_or((None, &[][..]), T::observed);

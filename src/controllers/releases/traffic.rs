@@ -2,6 +2,7 @@
 
 mod balancer;
 mod triggers;
+pub(crate) mod work;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,44 +15,46 @@ use baton_apis::{
     kinds,
 };
 use baton_engine::conditions::Requeue;
+use baton_records::phase::PhaseKey;
 use baton_releases::{
     targets::{
-        TrafficOutcome, Update, Updated,
-        reasons::{Cause, Failure, Vocabulary},
-        traffic as update, traffic_unknown,
+        TrafficOutcome, Update, Updated, is_incomplete, reasons::Vocabulary, traffic as update,
+        traffic_unknown,
     },
     texts::Quoted,
-    traffic::{Plan, Weights, plan, selector, weights},
+    traffic::{Weights, weights},
 };
 use baton_runtime::{
     controller::{Controller, Reconciled},
     outcomes::ReconcileOutcome,
+    pace::Pace,
     queue::Queue,
 };
 use baton_typed::{debounce::Debounced, key::Key};
-use futures::{StreamExt as _, future::join_all, stream};
+use futures::future::join_all;
 use tokio::task::{coop::consume_budget, yield_now};
 
-use self::balancer::Balancer;
+use self::work::divide_traffic;
 use super::{
     Context, Error, INCOMPLETE,
-    app_clusters::{AppClusters, cluster::AppCluster, objects::label, requests::RequestError},
+    app_clusters::{AppClusters, objects::label},
     debounced::Reported,
-    on_custody,
+    on_custody, on_release,
     pass_outcome::PassOutcome,
     report::report,
+    reported,
 };
 
 /// Name of the controller in events.
 const REPORTER: &str = "traffic-controller";
-/// Number of pods of one target that are relabelled concurrently.
-const MAX_CONCURRENT: usize = 16;
 
 /// Divides the traffic between the pods of Releases.
 pub(crate) struct TrafficTargets {
     context: Context,
     clusters: Arc<AppClusters>,
     debounced: Debounced<Key>,
+    /// The pace of the reports of agents.
+    reports: Pace<PhaseKey>,
 }
 
 impl TrafficTargets {
@@ -61,6 +64,7 @@ impl TrafficTargets {
             context,
             clusters,
             debounced: Debounced::default(),
+            reports: Pace::default(),
         }
     }
 }
@@ -82,6 +86,18 @@ impl Controller for TrafficTargets {
         queue.wake_on(&self.clusters.changes, self, |this, change| {
             triggers::on_cluster(&this.context.stores.traffic_targets, change)
         });
+        queue.wake_on(&stores.releases.changes, self, |this, change| {
+            on_release(&this.context.stores.traffic_targets, change)
+        });
+        let phases = self.context.observed.phases.changes();
+        queue.wake_on(phases, self, |this, change| {
+            let now = this.context.shared.clock.instant();
+            reported::on_report(
+                &this.context.stores.traffic_targets,
+                (&this.reports, now),
+                change,
+            )
+        });
         queue.wake_on(&self.context.observed.links, self, |this, cluster| {
             triggers::on_clusters(&this.context.stores.traffic_targets, |_, found| {
                 found == cluster
@@ -102,8 +118,9 @@ impl Controller for TrafficTargets {
             return Ok(INCOMPLETE);
         }
         let stores = &self.context.stores;
-        // An Application that is not known yet may have been given back.
-        if !stores.applications.was_complete() {
+        // An Application that is not known yet may have been given back. The newest Release decides
+        // about clusters that are not connected.
+        if !stores.applications.was_complete() || !stores.releases.was_complete() {
             return Ok(INCOMPLETE);
         }
         let target = targets.get(&key.namespace, &key.name);
@@ -126,8 +143,8 @@ impl Controller for TrafficTargets {
         let shares = match self.shares(key, &target, &names) {
             Ok(shares) => shares,
             Err(message) => {
-                let updated = traffic_unknown(&target, &message, self.update());
-                let reported = self.report(key, &target, updated).await?;
+                let updated = traffic_unknown(&target, &message, self.update(&target));
+                let reported = self.report(key, &target, (updated, false)).await?;
                 return Ok(reported.with((ReconcileOutcome::Blocked, Requeue::OnEvent)));
             }
         };
@@ -141,8 +158,9 @@ impl Controller for TrafficTargets {
             outcomes.insert(name, outcome);
         }
         yield_now().await;
-        let updated = update(&target, &outcomes, self.update());
+        let updated = update(&target, &outcomes, self.update(&target));
         yield_now().await;
+        let updated = (updated, is_incomplete(&outcomes));
         let reported = self.report(key, &target, updated).await?;
         Ok(reported.with(result.reconciled()))
     }
@@ -199,38 +217,25 @@ impl TrafficTargets {
         weights: &Weights,
         done: &mut PassOutcome,
     ) -> TrafficOutcome {
+        if let Some(reported) = reported::traffic(&self.context, target, cluster) {
+            return reported;
+        }
         let meta = &target.metadata;
         let namespace = meta.namespace.as_deref().unwrap_or_default();
-        let (application, release) = (label(meta, LABEL_APP), label(meta, LABEL_RELEASE));
+        let release = (
+            namespace,
+            label(meta, LABEL_APP),
+            label(meta, LABEL_RELEASE),
+        );
         let cluster = self.clusters.reach(namespace, cluster)?;
-        let balancer = Balancer::find(&cluster, namespace, application).await?;
-        let plan = balancer.decide(weights, |view| plan(release, view));
-        shift(&cluster, &balancer, &plan, done).await?;
-        // Based on the pods after the change of labels.
-        let (wanted, present) = balancer.decide(weights, |view| {
-            (selector::wanted(view), view.selector.clone())
-        });
-        let is_in_charge = selector::in_charge(weights, &present, &wanted) == Some(release);
-        if wanted != present && is_in_charge {
-            match balancer.select(&cluster, &wanted).await {
-                Ok(()) => done.add(PassOutcome::Written),
-                Err(RequestError::Changed) => done.add(PassOutcome::Outdated),
-                Err(RequestError::Failed(message)) => {
-                    let message = format!(
-                        "cannot change the selector of Service {}: {message}",
-                        Quoted(balancer.name())
-                    );
-                    return Err(Failure::new(Cause::Write, message));
-                }
-            }
-        }
-        Ok(plan)
+        divide_traffic(&cluster, release, weights, done).await
     }
 
-    fn update(&self) -> Update {
+    fn update(&self, target: &TrafficTarget) -> Update {
         Update {
             vocabulary: Vocabulary::default(),
             now: self.context.shared.clock.now(),
+            ignores_offline: self.context.stores.ignores_offline(target),
         }
     }
 
@@ -238,53 +243,12 @@ impl TrafficTargets {
         &self,
         key: &Key,
         target: &TrafficTarget,
-        updated: Updated<TrafficTargetStatus>,
+        updated: (Updated<TrafficTargetStatus>, bool),
     ) -> Result<Reported, Error> {
-        let by = (REPORTER, &self.debounced, &*self.clusters);
+        let by = (REPORTER, &self.debounced);
         let on = (&self.context.stores.traffic_targets, key);
         report(&self.context, by, on, target, updated).await
     }
-}
-
-/// Writes the wanted labels of pods.
-async fn shift(
-    cluster: &AppCluster,
-    balancer: &Balancer,
-    plan: &Plan,
-    done: &mut PassOutcome,
-) -> Result<(), Failure> {
-    let labels = [(&plan.enable, true), (&plan.disable, false)];
-    let requests = labels.into_iter().flat_map(|(names, enable)| {
-        let names = names.iter().cloned();
-        names.map(move |name| async move {
-            let answer = balancer.set_traffic(cluster, &name, enable).await;
-            (name, answer)
-        })
-    });
-    let requests: Vec<_> = requests.collect();
-    let mut requests = stream::iter(requests).buffer_unordered(MAX_CONCURRENT);
-    let mut failures = BTreeMap::new();
-    while let Some((name, answer)) = requests.next().await {
-        match answer {
-            Ok(()) => done.add(PassOutcome::Written),
-            Err(RequestError::Changed) => done.add(PassOutcome::Outdated),
-            Err(RequestError::Failed(message)) => {
-                failures.insert(name, message);
-            }
-        }
-    }
-    // Reports the failure of the first pod by name, so that the message is stable while the failure
-    // lasts.
-    failures
-        .into_iter()
-        .next()
-        .map_or(Ok(()), |(name, message)| {
-            let message = format!(
-                "cannot change the labels of pod {}: {message}",
-                Quoted(&name)
-            );
-            Err(Failure::new(Cause::Write, message))
-        })
 }
 
 /// The key of a target.

@@ -29,6 +29,7 @@ use super::{
 };
 use crate::delivery::{
     lost_hubs::{self, sync_lost_hubs},
+    rollout_blocks::{RolloutBlocks, obeys},
     shared::{AtStep as _, Error},
 };
 
@@ -41,6 +42,7 @@ const ROUNDS: usize = 8;
 /// Rolls out versions to sites.
 pub(crate) struct SiteDeployments {
     pub context: Context,
+    blocks: RolloutBlocks,
     choices: Choices,
     /// Locks by namespace and application, held during a pass. Two deployments that choose a site at
     /// the same moment would both get it: each finds no revision of the other one yet.
@@ -49,9 +51,10 @@ pub(crate) struct SiteDeployments {
 
 impl SiteDeployments {
     /// A controller without state.
-    pub(crate) fn new(context: Context) -> Self {
+    pub(crate) fn new(context: Context, blocks: RolloutBlocks) -> Self {
         Self {
             context,
+            blocks,
             choices: Choices::default(),
             turns: KeyLocks::default(),
         }
@@ -89,6 +92,13 @@ impl Controller for SiteDeployments {
         queue.wake_on(&observed.links, self, |this, site| this.in_site(site));
         queue.wake_on(&observed.assignments, self, |this, change| {
             triggers::on_assignment(&this.context.stores, change)
+        });
+        queue.wake_on(&self.blocks.0.changes, self, |this, change| {
+            triggers::on_block(&this.context.stores, change)
+        });
+        queue.wake_on(&self.blocks.0.extents, self, |this, ()| {
+            let deployments = &this.context.stores.deployments;
+            deployments.wake(|it| obeys(it.labels()))
         });
         stores.all.wake_when_lost(queue, self, |this| {
             this.context.stores.deployments.wake(|_| true)

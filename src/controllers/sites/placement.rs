@@ -320,8 +320,8 @@ impl Context {
             data: Some(RawExtension(data)),
             revision: generation,
         };
-        let made = self.create_record(&mut record, names).await;
-        let made = made.at_step("writing the chosen sites")?;
+        let step = "writing the chosen sites";
+        let made = self.create_record(&mut record, names, step).await?;
         self.stores.placements.written(made);
         Ok(())
     }

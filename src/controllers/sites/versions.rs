@@ -5,7 +5,7 @@ use std::{cmp::Reverse, sync::Arc};
 use baton_apis::{
     ObjectSetProbe, SiteApplication, SiteEntry, constants::LABEL_SITE_APPLICATION, kinds,
 };
-use baton_engine::{chain_names::lowest_far, redact::without_values};
+use baton_engine::{chain_names::retain_near, redact::without_values};
 use baton_kubernetes::answer::is_immutable;
 use baton_records::{key::Key as RecordKey, revision::RevisionKind, slice::SliceKind};
 use baton_sites::{
@@ -41,7 +41,7 @@ impl Stores {
     /// The versions of an application: those that its status lists, then the others, each the newest
     /// first. Another client cannot list its record. A record that cannot be read is logged and
     /// left out, and so is one that [another client](Version::is_of) has made, or whose
-    /// [number](lowest_far) no controller has given.
+    /// [number](retain_near) no controller has given.
     pub(super) fn versions_of(&self, namespace: &str, application: &str) -> Vec<Version> {
         let records = self
             .versions
@@ -51,8 +51,7 @@ impl Stores {
         let read = |record| read(record, &application);
         let mut versions: Vec<_> = records.into_iter().filter_map(read).collect();
         versions.retain(|version| version.is_of(owner.as_ref().map(|owner| uid(&**owner))));
-        let far = lowest_far(versions.iter().map(|version| version.record.revision));
-        versions.retain(|version| far.is_none_or(|far| version.record.revision < far));
+        retain_near(&mut versions, |version| version.record.revision);
         versions.sort_by_key(|version| {
             let created = version.record.metadata.creation_timestamp.clone();
             let is_listed = owner.as_ref().is_some_and(|it| is_listed(it, version));

@@ -14,7 +14,7 @@ use baton_apis::{
     constants::shipper::{ANNOTATION_RELEASE_CLUSTERS, LABEL_APP},
     metrics::{
         APPLICATIONS, CAPACITY_TARGETS, CLUSTERS, INSTALLATION_TARGETS, RELEASE_DURATIONS,
-        RELEASES, RELEASES_PER_CLUSTER, TRAFFIC_TARGETS,
+        RELEASES, RELEASES_PER_CLUSTER, ROLLOUT_BLOCKS, TRAFFIC_TARGETS,
     },
 };
 use baton_fleet::inventory::{ClusterLink, Inventory};
@@ -106,6 +106,7 @@ impl Collector for Objects {
             ),
             (CAPACITY_TARGETS, namespaces(&stores.capacity_targets)),
             (TRAFFIC_TARGETS, namespaces(&stores.traffic_targets)),
+            (ROLLOUT_BLOCKS, namespaces(&stores.blocks.0)),
         ];
         for (family, series) in namespaced {
             encode_family(&mut encoder, &family, &series)?;

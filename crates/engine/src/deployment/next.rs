@@ -11,6 +11,8 @@ use crate::{brake, chain_names::next_in_chain, conditions::Requeue};
 /// The reason why no revision is created although the template requires one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Obstacle {
+    /// Rollout blocks forbid it, or cannot be listed: the reason and the text of the hold.
+    Held(Reason, String),
     /// No higher number exists; the text names the object with the highest number, and the way out.
     NoNumber(String),
     /// Revisions were created from this template several times, and the newest still differs from it.
@@ -27,18 +29,19 @@ pub(super) enum Obstacle {
 }
 
 impl Obstacle {
-    /// The reason of the condition `Progressing`.
-    pub(super) fn reason(&self) -> Reason {
+    /// Status and reason of the condition `Progressing`.
+    pub(super) fn condition(&self) -> (&'static str, Reason) {
         match self {
-            Self::NoNumber(_) => Reason::NumbersExhausted,
-            Self::Repeated { .. } => Reason::RevisionRepeated,
+            Self::Held(reason, _) => ("Unknown", *reason),
+            Self::NoNumber(_) => ("False", Reason::NumbersExhausted),
+            Self::Repeated { .. } => ("False", Reason::RevisionRepeated),
         }
     }
 
     /// The requeue for the time when the obstacle may be gone without an event.
     pub(super) fn requeue(&self, now: Timestamp) -> Requeue {
         match self {
-            Self::NoNumber(_) => Requeue::OnEvent,
+            Self::Held(..) | Self::NoNumber(_) => Requeue::OnEvent,
             Self::Repeated { until, .. } => {
                 Requeue::After(until.duration_since(now).unsigned_abs())
             }
@@ -49,7 +52,7 @@ impl Obstacle {
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoNumber(text) => f.write_str(text),
+            Self::Held(_, text) | Self::NoNumber(text) => f.write_str(text),
             Self::Repeated {
                 kind,
                 made,
@@ -84,8 +87,12 @@ impl Snapshot<'_> {
     /// as well: a revision must not name itself as a previous one.
     ///
     /// # Errors
-    /// If there is no number or no name for the revision, or if it was created repeatedly.
+    /// If rollout blocks forbid the revision, if there is no number or no name for it, or if it was
+    /// created repeatedly.
     pub(super) fn next(&self) -> Result<NewRevision, Obstacle> {
+        if let Some((reason, text)) = self.deployment.blocks.hold() {
+            return Err(Obstacle::Held(reason, text));
+        }
         let numbers = self.members.iter().map(|it| (&it.name, it.number));
         let number = next_in_chain(numbers).map_err(|highest| {
             let kind = self.deployment.revision_kind;

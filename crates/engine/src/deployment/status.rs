@@ -2,7 +2,9 @@
 
 use baton_apis::{
     ControlledObjectReference, ObjectDeploymentStatus, ObjectDeploymentStatusPhase,
-    conditions::{AVAILABLE, IN_TRANSITION, PAUSED, PROGRESSING, Reason, STALLED, messages},
+    conditions::{
+        AVAILABLE, IN_TRANSITION, PAUSED, PROGRESSING, Reason, STALLED, messages, shipper::BLOCKED,
+    },
     constants::GROUP,
 };
 use jiff::SignedDuration;
@@ -53,6 +55,10 @@ pub fn report(snapshot: &Snapshot<'_>, creation: &Creation) -> (ObjectDeployment
     available(&mut conditions, snapshot, current);
     let mut requeue = progress(&mut conditions, snapshot, current, creation);
     paused(&mut conditions, snapshot);
+    match deployment.blocks.condition() {
+        Some((status, reason, text)) => conditions.set(BLOCKED, status, reason, &text),
+        None => conditions.remove(BLOCKED),
+    }
     mapped(&mut conditions, current);
     let made = match creation {
         Creation::Done(made) => Some(made),
@@ -153,8 +159,8 @@ fn progress(
         return Requeue::OnEvent;
     }
     if let Some(obstacle) = snapshot.obstacle() {
-        let text = obstacle.to_string();
-        conditions.set(PROGRESSING, "False", obstacle.reason(), &text);
+        let (status, reason) = obstacle.condition();
+        conditions.set(PROGRESSING, status, reason, &obstacle.to_string());
         return obstacle.requeue(snapshot.now);
     }
     let (status, reason, text) = match current {

@@ -42,12 +42,11 @@ impl References {
         for reference in existing {
             if identity.is(reference) {
                 let own = own.take().map(|mut own| {
-                    // An object that an earlier version has written is not written again for its hub.
-                    if self == Self::Owned
-                        && reference.get("hub").is_none()
-                        && let Some(own) = own.as_object_mut()
-                    {
-                        own.remove("hub");
+                    // An object that an earlier version has written is not written again for these.
+                    if let Some(own) = own.as_object_mut().filter(|_| self == Self::Owned) {
+                        own.retain(|field, _| {
+                            !matches!(&**field, "hub" | "chain") || reference.get(field).is_some()
+                        });
                     }
                     own
                 });

@@ -190,6 +190,30 @@ fn a_missing_object_is_left_to_the_newer_revision_that_had_it() {
     );
 }
 
+/// The objects of a hub were restored from a backup, so that the owners of an object do not exist.
+#[test]
+fn a_lost_object_is_left_to_the_newer_revision_that_had_it() {
+    let owner = json!({
+        "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSetPhase", "name": "v3-a",
+        "namespace": "ns", "uid": "old-v3", "hub": "old", "controller": true,
+    });
+    let mut lost = live("3", "");
+    lost["metadata"]["ownerReferences"] = json!([owner]);
+    let mut revision = Revision {
+        lost_hubs: ["old".to_owned()].into(),
+        ..revision()
+    };
+    revision.identity.is_remote = true;
+    revision.identity.hub = "new".to_owned();
+    for (name, expected) in [("taken", ""), ("a", "A")] {
+        let mut lost = lost.clone();
+        lost["metadata"]["name"] = name.into();
+        let live = |_: &str| Live::Present(lost.clone());
+        let (steps, _) = run(&revision, &[&[name]], &no_probes(), live, &mut accept_all);
+        assert_eq!(steps, expected, "{name}");
+    }
+}
+
 #[test]
 fn a_terminating_object_is_waited_for() {
     let mut live = live("1", "previous*");

@@ -1,7 +1,8 @@
 //! Checks of manifests that do not depend on the kind.
 
-use baton_apis::constants::{ANNOTATION_HUB, ANNOTATION_OWNERS};
 use serde_json::Value;
+
+use crate::owners::RESERVED;
 
 /// Fields of another type than in any object.
 ///
@@ -75,7 +76,7 @@ pub(super) fn forbidden(manifest: &Value) -> impl Iterator<Item = String> {
 /// replace that of Baton.
 pub(super) fn owners_annotation(manifest: &Value) -> Option<String> {
     let annotations = manifest.pointer("/metadata/annotations")?;
-    let mut reserved = [ANNOTATION_OWNERS, ANNOTATION_HUB].into_iter();
+    let mut reserved = RESERVED.into_iter();
     let found = reserved.find(|name| annotations.get(name).is_some())?;
     Some(format!("metadata.annotations must not have {found}."))
 }

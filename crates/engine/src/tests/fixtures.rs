@@ -34,6 +34,7 @@ pub fn revision() -> Revision {
             uid: "me".into(),
             is_remote: false,
             hub: String::new(),
+            chain: String::new(),
         },
         number: 2,
         generation: 7,
@@ -60,6 +61,10 @@ impl Siblings for Family {
             relation,
             is_archived,
         })
+    }
+
+    fn exists(&self, uid: &str) -> bool {
+        self.sibling(uid).is_some()
     }
 
     fn taken_by_newer(&self, key: &ObjectKey) -> Option<Claim> {

@@ -37,11 +37,12 @@ pub(super) enum ConnectionState {
 const GAP: SignedDuration = SignedDuration::from_mins(6);
 
 /// Time since which the manager before this one was in touch with a cluster, if it was until now,
-/// by the recorded status. A restart of the manager is no outage of the cluster.
+/// by the recorded status. A restart of the manager is no outage of the cluster, and neither is a clock
+/// that went back meanwhile: the result is not in the future.
 pub(super) fn online_before(recorded: &ClusterStatus, now: Timestamp) -> Option<Timestamp> {
     let contact = recorded.last_contact_time.as_ref()?;
     let condition = connected(recorded).filter(|it| it.status == "True")?;
-    (now.duration_since(contact.0) < GAP).then_some(condition.last_transition_time.0)
+    (now.duration_since(contact.0) < GAP).then(|| kept_time(condition, now).0)
 }
 
 /// The transition time of a condition whose status stays.
@@ -474,6 +475,11 @@ mod tests {
         let up = up.status_update(&ClusterStatus::default(), at(1)).unwrap();
         assert_eq!(online_before(&up, at(300)), Some(at(1)));
         assert_eq!(online_before(&up, at(361)), None);
+        assert_eq!(
+            online_before(&up, at(-3600)),
+            Some(at(-3600)),
+            "the clock went back"
+        );
         let down = Health::first(&up, at(2));
         let down = down.disconnected(Reason::Unreachable, String::new(), at(3));
         let down = down.status_update(&up, at(3)).unwrap();

@@ -1,4 +1,4 @@
-//! The flags of `baton cluster`, which lists, joins and removes clusters.
+//! The flags of `baton cluster`, which installs Baton, and lists, joins and removes clusters.
 
 use std::path::PathBuf;
 
@@ -18,6 +18,12 @@ pub struct ClusterArgs {
 /// The commands of `baton cluster`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum ClusterCommand {
+    /// Install Baton in the hub
+    ///
+    /// Creates the definitions, the namespaces, the access rights, the admission policies and the manager of
+    /// config/install.yaml. Run again, it changes only what differs. Roles with rules that another client has
+    /// written stay as they are.
+    Setup(Box<SetupArgs>),
     /// Let the hub deliver phases into a cluster
     ///
     /// Creates what the hub needs in the target cluster (namespace, service account, access rights, token), and the
@@ -41,6 +47,48 @@ pub enum ClusterCommand {
     /// Deletes the Cluster, its Secret, its SiteAssignment and the namespace of its agent in the hub; and in the target
     /// cluster, if one is named, the objects that joining created there. Objects that revisions have delivered stay.
     Remove(Box<RemoveArgs>),
+}
+
+/// Flags of `baton cluster setup`.
+#[derive(Clone, Debug, Args)]
+pub struct SetupArgs {
+    /// The word that follows in the command of shipperctl.
+    #[arg(value_parser = ["management"], hide = true)]
+    pub what: Option<String>,
+
+    /// Image of the manager [default: that of this version]
+    #[arg(long, value_name = "IMAGE", value_parser = NonEmptyStringValueParser::new())]
+    pub image: Option<String>,
+
+    /// Service account of the manager
+    #[arg(
+        long,
+        visible_alias = "management-cluster-service-account",
+        value_name = "NAME",
+        default_value = "baton"
+    )]
+    pub service_account: Namespace,
+
+    /// Namespace whose RolloutBlocks apply to all namespaces; the manager has no other
+    #[arg(
+        long,
+        short = 'g',
+        value_name = "NAME",
+        default_value = "rollout-blocks-global"
+    )]
+    pub rollout_blocks_global_namespace: Namespace,
+
+    /// Admit changes if the API server cannot evaluate a policy, instead of refusing them
+    #[arg(long)]
+    pub webhook_ignore: bool,
+
+    /// Print what would be done, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// The hub.
+    #[command(flatten)]
+    pub hub: HubArgs,
 }
 
 /// Flags of `baton cluster join`.
@@ -276,6 +324,7 @@ pub struct HubArgs {
     /// Context of the hub, instead of the current one
     #[arg(
         long,
+        visible_alias = "management-cluster-context",
         env = "BATON_HUB_CONTEXT",
         hide_env_values = true,
         value_name = "NAME",

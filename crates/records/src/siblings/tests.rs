@@ -1,4 +1,7 @@
-use baton_apis::constants::{LABEL_CHAIN, LABEL_OBJECT_DEPLOYMENT};
+use baton_apis::{
+    conditions::IN_TRANSITION,
+    constants::{LABEL_CHAIN, LABEL_OBJECT_DEPLOYMENT},
+};
 use serde_json::{Value, json};
 
 use super::*;

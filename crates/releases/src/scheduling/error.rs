@@ -44,12 +44,34 @@ pub enum SelectionError {
     DuplicateCapability(String),
 }
 
+impl SelectionError {
+    /// The reason of the condition `Scheduled`.
+    pub fn reason(&self) -> Reason {
+        match self {
+            Self::NoRegions => Reason::NoRegionsSpecified,
+            Self::NotEnoughClusters { .. } => Reason::NotEnoughClustersInRegion,
+            Self::NotEnoughCapableClusters { .. } => Reason::NotEnoughCapableClustersInRegion,
+            Self::DuplicateCapability(_) => Reason::DuplicateCapabilityRequirement,
+        }
+    }
+}
+
 /// The reason that a Release is not scheduled. Messages of other components are passed on as text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
     /// No clusters were chosen.
     #[error(transparent)]
     Selection(#[from] SelectionError),
+    /// There are too few clusters, without those that the namespace may not deliver into.
+    #[error("{cause}. Namespace {} may not deliver into: {}", Quoted(.namespace), .refused.join(", "))]
+    Unassigned {
+        /// The requirement that is not met.
+        cause: SelectionError,
+        /// The namespace of the Release.
+        namespace: String,
+        /// The clusters that are not assigned to it.
+        refused: Vec<String>,
+    },
     /// The chart cannot be fetched.
     #[error("{0}")]
     ChartFetch(String),
@@ -107,6 +129,19 @@ pub enum ScheduleError {
 }
 
 impl ScheduleError {
+    /// The reason that no clusters were chosen for a namespace, which may not deliver into the clusters
+    /// of `refused`.
+    pub fn of_selection(cause: SelectionError, namespace: &str, refused: Vec<String>) -> Self {
+        if refused.is_empty() {
+            return Self::Selection(cause);
+        }
+        Self::Unassigned {
+            cause,
+            namespace: namespace.to_owned(),
+            refused,
+        }
+    }
+
     /// Combines errors: a single error is returned unchanged, and no error is `None`.
     pub fn collect(mut errors: Vec<Self>) -> Option<Self> {
         match errors.len() {
@@ -118,16 +153,7 @@ impl ScheduleError {
     /// The reason of the condition `Scheduled`.
     pub fn reason(&self) -> Reason {
         match self {
-            Self::Selection(SelectionError::NoRegions) => Reason::NoRegionsSpecified,
-            Self::Selection(SelectionError::NotEnoughClusters { .. }) => {
-                Reason::NotEnoughClustersInRegion
-            }
-            Self::Selection(SelectionError::NotEnoughCapableClusters { .. }) => {
-                Reason::NotEnoughCapableClustersInRegion
-            }
-            Self::Selection(SelectionError::DuplicateCapability(_)) => {
-                Reason::DuplicateCapabilityRequirement
-            }
+            Self::Selection(cause) | Self::Unassigned { cause, .. } => cause.reason(),
             Self::ChartFetch(_) => Reason::ChartFetchFailure,
             Self::BrokenChart { .. } | Self::CorruptedChart(_) => Reason::BrokenChartSpec,
             Self::WrongDeployments { .. } => Reason::WrongChartDeployments,
@@ -146,6 +172,7 @@ impl ScheduleError {
     pub fn is_permanent(&self) -> bool {
         match self {
             Self::Selection(_)
+            | Self::Unassigned { .. }
             | Self::BrokenChart { .. }
             | Self::CorruptedChart(_)
             | Self::WrongDeployments { .. }

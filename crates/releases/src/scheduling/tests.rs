@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const APPLICATION: &str = "test-application";
+pub(super) const APPLICATION: &str = "test-application";
 
 /// A cluster from `name@region:capability,capability`.
 fn cluster(text: &str) -> Cluster {
@@ -18,12 +18,12 @@ fn cluster(text: &str) -> Cluster {
     Cluster::new(name, spec)
 }
 
-fn clusters(texts: &str) -> Vec<Cluster> {
+pub(super) fn clusters(texts: &str) -> Vec<Cluster> {
     texts.split_whitespace().map(cluster).collect()
 }
 
 /// Requirements from `region=replicas region:capability,capability`.
-fn requirements(text: &str) -> ClusterRequirements {
+pub(super) fn requirements(text: &str) -> ClusterRequirements {
     let (regions, capabilities) = text.split_once(':').unwrap_or((text, ""));
     let region = |text: &str| {
         let (name, replicas) = text.split_once('=').unwrap_or((text, ""));

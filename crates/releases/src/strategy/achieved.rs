@@ -1,11 +1,12 @@
 //! The step that a Release has reached, for targets that are created again.
 
 use baton_apis::{Release, RolloutStep};
+use serde::{Deserialize, Serialize};
 
 use super::{achieved, steps};
 
 /// Shares of a Release in each of its clusters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct AchievedShares {
     /// Share of the pods that the chart requests, as a percentage.
     pub percent: i32,

@@ -33,6 +33,7 @@ impl Parts {
         release.metadata = metadata.clone();
         release.spec.environment.strategy = Some(RolloutStrategy {
             steps: steps.to_vec(),
+            ..RolloutStrategy::default()
         });
         let mut installation = InstallationTarget::new(name, InstallationTargetSpec::default());
         installation.metadata = metadata.clone();

@@ -126,6 +126,7 @@ impl<'a> Pass<'a> {
                 conditions,
             },
             achieved: achieved_anew.then_some(end),
+            is_settled: finished,
             complete: finished && self.step.is_last,
             events,
         }

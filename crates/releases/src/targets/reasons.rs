@@ -4,6 +4,7 @@
 use std::fmt::Display;
 
 use baton_apis::conditions::{EventReason, Reason};
+use serde::{Deserialize, Serialize};
 
 /// The vocabulary of the reasons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub(super) enum Kind {
 }
 
 /// The reason that the controller could not work in a cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Failure {
     /// Kind of the failure.
     pub cause: Cause,
@@ -49,10 +50,17 @@ impl Failure {
 }
 
 /// The kind of a failure in a cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Cause {
     /// The cluster does not exist, or is not connected.
     NoClient,
+    /// The agent of the cluster is not connected.
+    AgentLost,
+    /// The cluster has not answered yet since the start of this process, or the namespaces that may
+    /// deliver into it have not been listed yet.
+    NotObserved,
+    /// The agent of the cluster has not reported on the Release yet.
+    Unreported,
     /// An object could not be read.
     Read,
     /// The workload, or the Service that balances, is missing or exists twice.
@@ -104,18 +112,26 @@ impl Kind {
             }
         };
         match (cause, self) {
-            (Cause::NoClient, Self::Installation) => Inoperative(either(
-                Reason::TargetClusterClientError,
-                Reason::InternalError,
-            )),
+            (Cause::NoClient | Cause::AgentLost | Cause::NotObserved, Self::Installation) => {
+                Inoperative(either(
+                    Reason::TargetClusterClientError,
+                    Reason::InternalError,
+                ))
+            }
             (Cause::Missing, Self::Capacity) if documented => Unready(Reason::MissingDeployment),
             (Cause::Missing, Self::Traffic) if documented => Unready(Reason::MissingService),
-            (Cause::NoClient | Cause::Read | Cause::Missing, Self::Capacity | Self::Traffic) => {
-                Inoperative(either(Reason::ServerError, Reason::InternalError))
-            }
+            (
+                Cause::NoClient
+                | Cause::AgentLost
+                | Cause::NotObserved
+                | Cause::Read
+                | Cause::Missing,
+                Self::Capacity | Self::Traffic,
+            ) => Inoperative(either(Reason::ServerError, Reason::InternalError)),
             (Cause::Read | Cause::Missing, Self::Installation) | (Cause::Write, _) => {
                 Unready(either(Reason::ServerError, Reason::InternalError))
             }
+            (Cause::Unreported, _) => Unready(Reason::InProgress),
             (Cause::Discovery, _) => Unready(either(Reason::ClientError, Reason::InternalError)),
             (Cause::UnknownKind, _) => Unready(either(Reason::ClientError, Reason::UnknownError)),
             (Cause::Chart, _) => Unready(Reason::ChartError),

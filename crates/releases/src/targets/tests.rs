@@ -17,6 +17,7 @@ fn update(vocabulary: Vocabulary) -> Update {
     Update {
         vocabulary,
         now: NOW,
+        ignores_offline: false,
     }
 }
 
@@ -119,6 +120,53 @@ const FAILURES: &str = "
     Installation Chart        ChartError                ChartError
     Installation Refused      UnknownError              UnknownError
 ";
+
+/// The cause of the failure in clusters `a` and `b`, if any, and the unready ones in the message.
+#[test]
+fn clusters_without_their_agents_are_ignored_unless_there_are_no_others() {
+    for (a, b, ignores_offline, expected) in [
+        (None, Some(AgentLost), false, "b: "),
+        (None, Some(NoClient), true, "b: "),
+        (None, Some(AgentLost), true, ""),
+        (None, Some(Write), true, "b: ServerError no"),
+        (
+            Some(AgentLost),
+            Some(AgentLost),
+            true,
+            "no cluster is connected",
+        ),
+        (Some(AgentLost), Some(Write), true, "b: ServerError no"),
+    ] {
+        let outcome = |cause: Option<_>| match cause {
+            None => Ok(planned(pods::Verdict::Ready)),
+            Some(cause) => Err(Failure::new(cause, "no")),
+        };
+        let found = outcomes([("a", outcome(a)), ("b", outcome(b))]);
+        let update = Update {
+            ignores_offline,
+            ..update(Documentation)
+        };
+        let status = capacity(&capacity_target(&["a", "b"]), &found, update).status;
+        let ready = find(&status.conditions, READY).unwrap();
+        let is_ready = ready.status == ConditionStatus::True;
+        assert_eq!(is_ready, expected.is_empty(), "{a:?} {b:?}");
+        assert_eq!(ready.message, expected, "{a:?} {b:?}");
+    }
+}
+
+#[test]
+fn a_pass_is_incomplete_without_an_observation_of_each_cluster() {
+    for (causes, expected) in [
+        (vec![], false),
+        (vec![None, Some(NoClient)], false),
+        (vec![None, Some(NotObserved)], true),
+    ] {
+        let failure = |cause: &Option<_>| cause.map_or(Ok(()), |it| Err(Failure::new(it, "")));
+        let outcomes = causes.iter().map(failure).enumerate();
+        let outcomes = outcomes.map(|(at, outcome)| (at.to_string(), outcome));
+        assert_eq!(is_incomplete(&outcomes.collect()), expected, "{causes:?}");
+    }
+}
 
 #[test]
 fn reasons_of_clusters_that_could_not_be_worked_in() {
@@ -248,6 +296,7 @@ fn an_equal_report_does_not_change_the_status() {
     let later = Update {
         vocabulary: Documentation,
         now: Timestamp::constant(900, 0),
+        ignores_offline: false,
     };
     let mut target = capacity_target(&["a", "b"]);
     let found = outcomes([

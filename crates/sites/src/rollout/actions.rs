@@ -56,8 +56,9 @@ pub(super) fn of(
         actions.archive_superseded(placed, aborted);
         actions.forget_surplus(placed, observed, situation);
     }
+    let is_held = observed.is_held();
     for site in observed.sites.values().filter(|site| !site.is_placed) {
-        if !observed.spec.paused {
+        if !is_held {
             actions.tear_down(site);
         } else if abort.is_some() {
             actions.withdraw_aborted(site, situation);

@@ -1,7 +1,7 @@
 //! The facts about a rollout by which single sites are judged.
 
 use baton_apis::{
-    SiteDeploymentSpec, SiteDeploymentStatus,
+    FailingSite, SiteDeploymentSpec, SiteDeploymentStatus,
     conditions::{PROGRESSING, Reason},
 };
 use baton_engine::condition_list::find;
@@ -13,6 +13,7 @@ use super::{
     reported,
     strategy::{canary_expression, deadline},
 };
+use crate::uptime::Uptime;
 
 /// The current rollout, as far as single sites are judged by it.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +29,8 @@ pub struct CurrentRollout<'a> {
     pub(super) is_first_by_labels: bool,
     /// Time that a revision may take since its beginning, or since its site is back online.
     pub deadline: SignedDuration,
+    /// Sites whose failure is in the previous status.
+    pub(super) failing: &'a [FailingSite],
     pub(super) now: Timestamp,
 }
 
@@ -51,6 +54,7 @@ impl<'a> CurrentRollout<'a> {
             soaking: soaks.then_some(batch),
             is_first_by_labels: canary_expression(&spec.strategy).is_ok_and(|it| it.is_some()),
             deadline: deadline(&spec.strategy),
+            failing: &status.failing,
             now,
         }
     }
@@ -77,12 +81,27 @@ impl<'a> CurrentRollout<'a> {
 
     /// The failure of a revision of a site, if it has failed.
     pub(super) fn failure<'r>(&self, site: &Site, revision: &'r Revision) -> Option<Failure<'r>> {
-        let state = &revision.state;
-        state.failure(self.deadline, site.uptime, self.now)
+        let uptime = self.uptime(site, revision);
+        revision.state.failure(self.deadline, uptime, self.now)
     }
 
     /// The time at which the deadline of a revision ends, given the time of its beginning.
-    pub(super) fn ends(&self, site: &Site, began: Timestamp) -> Timestamp {
-        site.uptime.end_of(began, self.deadline)
+    pub(super) fn ends(&self, site: &Site, revision: &Revision, began: Timestamp) -> Timestamp {
+        self.uptime(site, revision).end_of(began, self.deadline)
+    }
+
+    /// The times of a site for the deadline of one of its revisions. A restart does not take back a
+    /// reported failure.
+    fn uptime(&self, site: &Site, revision: &Revision) -> Uptime {
+        let is_reported = |failing: &FailingSite| {
+            failing.name == revision.entry.site
+                && failing.revision == Some(revision.number)
+                && failing.reason == Reason::ProgressDeadlineExceeded
+        };
+        if self.failing.iter().any(is_reported) {
+            site.uptime.observed_before()
+        } else {
+            site.uptime
+        }
     }
 }

@@ -130,11 +130,12 @@ impl<'a> Fleet<'a> {
     }
 
     fn add_failure(&mut self, placed: &PlacedSite<'a>, current: &CurrentRollout<'_>) {
-        if let Some(failure) = placed.failure(current)
+        if let Some((revision, failure)) = placed.failure(current)
             && self.failing.len() < MAX_LISTED
         {
             self.failing.push(FailingSite {
                 name: placed.name.to_string(),
+                revision: Some(revision.number),
                 reason: failure.reason.to_string(),
                 message: text::failure(failure.message, MAX_FAILURE),
             });
@@ -144,8 +145,8 @@ impl<'a> Fleet<'a> {
     fn add_deadline(&mut self, placed: &PlacedSite<'a>, current: &CurrentRollout<'_>) {
         for revision in placed.running.into_iter().chain(placed.tail) {
             if let RevisionState::Started { since, .. } = revision.state {
-                let ends =
-                    Some(current.ends(placed.site, since)).filter(|ends| *ends > current.now);
+                let ends = Some(current.ends(placed.site, revision, since))
+                    .filter(|ends| *ends > current.now);
                 self.deadline = earlier(self.deadline, ends);
             }
         }

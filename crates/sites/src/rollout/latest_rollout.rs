@@ -1,6 +1,6 @@
 //! The current rollout, and the reasons that it may not continue.
 
-use baton_apis::conditions::ABORTED;
+use baton_apis::conditions::{ABORTED, Reason};
 use baton_engine::{chain_names::next_in_chain, condition_list::find_true};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -38,12 +38,21 @@ pub(super) enum RolloutObstacle {
     NoVersion,
     Invalid(strategy::Error),
     Paused,
+    /// Rollout blocks apply, or cannot be listed: the reason and the text of the hold.
+    Blocked(Reason, String),
     /// The last rollout has the highest number that exists; the text names the place of the number,
     /// and a solution.
     NoNumber(String),
     /// The waiting revisions of an aborted rollout have to be withdrawn before the next one,
     /// because only status and spec contain the abort.
     Ending,
+}
+
+impl RolloutObstacle {
+    /// True if a rollout that is under way can be aborted, or has ended, in spite of the obstacle.
+    pub(super) fn allows_abort(&self) -> bool {
+        matches!(self, Self::Paused | Self::Blocked(..))
+    }
 }
 
 impl<'a> LatestRollout<'a> {
@@ -57,7 +66,10 @@ impl<'a> LatestRollout<'a> {
             (Err(hold), _) => Some(hold.clone()),
             (_, Err(error)) => Some(RolloutObstacle::Invalid(error.clone())),
             _ if observed.spec.paused => Some(RolloutObstacle::Paused),
-            _ => None,
+            _ => {
+                let hold = observed.blocks.hold();
+                hold.map(|(reason, text)| RolloutObstacle::Blocked(reason, text))
+            }
         };
         let Some(wanted) = wanted.ok().filter(|wanted| *wanted != course.version) else {
             return course;

@@ -101,10 +101,13 @@ impl<'a> PlacedSite<'a> {
             .is_some_and(|running| VersionName::of(&running.entry) == current.version)
     }
 
-    /// The failure of the site, if the cached state is current.
-    pub(super) fn failure(&self, current: &CurrentRollout<'_>) -> Option<Failure<'a>> {
+    /// The revision that failed and its failure, if the cached state is current.
+    pub(super) fn failure(
+        &self,
+        current: &CurrentRollout<'_>,
+    ) -> Option<(&'a Revision, Failure<'a>)> {
         let failed = self.failed.filter(|_| self.is_in_reach)?;
-        current.failure(self.site, failed)
+        Some((failed, current.failure(self.site, failed)?))
     }
 
     /// The revisions that wait, the oldest first.

@@ -6,6 +6,7 @@ use std::{
 };
 
 use baton_apis::{SiteDeploymentSpec, SiteDeploymentStatus, SiteStop};
+use baton_engine::rollout_blocks::{Effect, Verdict};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
@@ -30,6 +31,8 @@ pub struct Sample {
     pub placement: Placement,
     /// Sites by name.
     pub sites: BTreeMap<Arc<str>, Site>,
+    /// The effect of rollout blocks.
+    pub blocks: Effect,
     /// The present time.
     pub now: Timestamp,
 }
@@ -56,6 +59,7 @@ impl Sample {
             target: Target::NoVersion,
             placement: Placement::Placed(None),
             sites: sites.collect(),
+            blocks: Effect::NotObeyed,
             now: Timestamp::constant(1_700_000_000, 0),
         };
         sample.request_version("1");
@@ -95,8 +99,16 @@ impl Sample {
             sites: &self.sites,
             revision_name: |deployment, site, number| format!("{deployment}-{site}-{number}"),
             is_taken: IsTaken(&|_| false),
+            blocks: &self.blocks,
             now: self.now,
         }
+    }
+
+    /// Creates or deletes a rollout block that the deployment obeys.
+    pub fn block(&mut self, exists: bool) {
+        let blocked = Verdict::Blocked("shop/frozen".to_owned());
+        let verdict = if exists { blocked } else { Verdict::Free };
+        self.blocks = Effect::Judged(verdict);
     }
 
     /// Carries out a plan: given revisions are available at once, and deleted ones are gone.

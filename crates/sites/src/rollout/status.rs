@@ -2,7 +2,7 @@
 
 use baton_apis::{
     EVERY_VERSION, SiteBatch, SiteDeploymentStatus,
-    conditions::{ABORTED, AVAILABLE, PLACED, PROGRESSING, Reason, WAITING},
+    conditions::{ABORTED, AVAILABLE, PLACED, PROGRESSING, Reason, WAITING, shipper::BLOCKED},
 };
 use baton_engine::{condition_list::Conditions, readiness};
 use jiff::Timestamp;
@@ -46,6 +46,7 @@ pub(super) fn report(
     conditions.aborted(abort);
     conditions.placed(observed, situation.fleet);
     conditions.waiting(observed, step);
+    conditions.blocked(observed);
     readiness::set_of_rollout(&mut conditions.list);
     let mut counts = situation.fleet.counts;
     if matches!(step, Step::Soaking(_)) {
@@ -108,7 +109,7 @@ pub fn failed(
     let mut report = Report::after(previous, generation, now);
     // A rollout that was aborted or waits for a user reports that instead.
     let reports_other = report.list.get(PROGRESSING).is_some_and(|it| {
-        it.reason == Reason::Paused || (it.status == "False" && it.reason != Reason::Complete)
+        it.status == "Unknown" || (it.status == "False" && it.reason != Reason::Complete)
     });
     if reports_other {
         return previous.clone();
@@ -301,6 +302,13 @@ impl Report {
         self.set(PLACED, status, reason, &message);
     }
 
+    fn blocked(&mut self, observed: &Observed<'_>) {
+        match observed.blocks.condition() {
+            Some((status, reason, message)) => self.set(BLOCKED, status, reason, &message),
+            None => self.list.remove(BLOCKED),
+        }
+    }
+
     fn waiting(&mut self, observed: &Observed<'_>, step: &Step) {
         match step {
             Step::Held(hold @ (RolloutObstacle::NoApplication | RolloutObstacle::NoVersion)) => {
@@ -335,6 +343,7 @@ fn obstacle_condition(
             let text = "No version is brought to sites while spec.paused is true.";
             ("Unknown", Reason::Paused, text.to_owned())
         }
+        RolloutObstacle::Blocked(reason, text) => ("Unknown", *reason, text.clone()),
         RolloutObstacle::NoNumber(text) => ("False", Reason::NumbersExhausted, text.clone()),
         RolloutObstacle::Ending => {
             let text = "Revisions of the aborted rollout that have not begun are deleted first.";

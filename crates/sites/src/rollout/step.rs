@@ -73,7 +73,7 @@ impl Situation<'_> {
 
     pub(super) fn next(&self, is_aborted: bool) -> Step {
         let strategy = match (&self.rollout.obstacle, self.strategy) {
-            (Some(hold), _) if *hold != RolloutObstacle::Paused || self.rollout.is_behind => {
+            (Some(hold), _) if !hold.allows_abort() || self.rollout.is_behind => {
                 return Step::Held(hold.clone());
             }
             (_, Err(error)) => return Step::Held(RolloutObstacle::Invalid(error.clone())),
@@ -150,6 +150,8 @@ impl Situation<'_> {
     }
 
     fn following_after(&self, batch: i32, strategy: &Strategy) -> Step {
+        // There are never more batches than sites. Only a forged number is the highest: the other sites
+        // then join that batch, in waves of the same size.
         let next = batch.saturating_add(1);
         let given = self.choose_batch(next, strategy.wave(next), 0);
         given.unwrap_or_else(|| self.rest())

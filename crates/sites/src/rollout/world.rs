@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use baton_apis::{OnError, SiteDeploymentStatus, SiteEntry};
+use baton_apis::{OnError, SiteDeploymentStatus, SiteEntry, conditions::Reason};
 use baton_engine::stored_time::end_of;
 use jiff::SignedDuration;
 
@@ -96,33 +96,31 @@ impl World {
         } else if plan.status_first {
             return;
         }
+        let before = self.doubled();
         for action in plan.actions {
             if !may_write() {
                 return;
             }
             self.perform(action);
         }
-        self.check_queues();
+        let mut new = self.doubled();
+        new.retain(|it| !before.contains(it));
+        assert!(new.is_empty(), "{new:?} twice in {:#?}", self.sample.sites);
         if may_write() {
             self.sample.status = plan.status;
         }
     }
 
-    /// Checks that a plan that was carried out leaves no revision in a queue twice.
-    fn check_queues(&self) {
-        for (name, site) in self.sample.sites.iter().filter(|(_, site)| site.is_online) {
-            let waiting = site
-                .chain
-                .iter()
-                .filter(|it| it.counts() && !it.has_begun());
-            let mut contents: Vec<_> = waiting
-                .map(|it| (it.entry.rollout, &it.entry.edit, it.entry.is_edit))
-                .collect();
-            let many = contents.len();
-            contents.sort_unstable();
-            contents.dedup();
-            assert_eq!(contents.len(), many, "{name}: {:?}", site.chain);
-        }
+    /// Each site that is online, with a rollout and an edit that is in its queue twice.
+    pub(super) fn doubled(&self) -> BTreeSet<String> {
+        let mut seen = BTreeSet::new();
+        let sites = self.sample.sites.iter().filter(|(_, site)| site.is_online);
+        let waiting = sites.flat_map(|(name, site)| {
+            let waiting = site.chain.iter().filter(|it| it.counts());
+            let waiting = waiting.filter(|it| !it.has_begun()).map(|it| &it.entry);
+            waiting.map(move |it| format!("{name}: {}, {}, {}", it.rollout, it.edit, it.is_edit))
+        });
+        waiting.filter(|it| !seen.insert(it.clone())).collect()
     }
 
     fn perform(&mut self, action: Action) {
@@ -404,6 +402,13 @@ impl World {
         }
     }
 
+    /// A new process observes the sites. Returns the number of its writes.
+    pub(super) fn restart(&mut self) -> usize {
+        let sites = self.sample.sites.values_mut();
+        sites.for_each(|site| site.uptime.in_touch_since = Some(self.sample.now));
+        self.settle()
+    }
+
     pub(super) fn work_all(&mut self) {
         let names: Vec<_> = self.real.keys().cloned().collect();
         for name in names {
@@ -483,8 +488,6 @@ impl World {
         self.sample.spec.strategy.on_error = on_error;
     }
 }
-
-use baton_apis::conditions::Reason;
 
 /// The default progress deadline.
 pub(super) const DEADLINE: SignedDuration = SignedDuration::from_mins(10);

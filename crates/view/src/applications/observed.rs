@@ -78,7 +78,7 @@ impl Observed {
             application: application.map(Application::deserialize).transpose()?,
             named: target.is_release().then(|| target.name.clone()),
             objects: objects.collect(),
-            releases: parsed(releases, lists),
+            releases: parsed(releases, lists).collect(),
             installation: targets(installation, lists),
             capacity: targets(capacity, lists),
             traffic: targets(traffic, lists),
@@ -149,13 +149,16 @@ fn name_of(object: &Value) -> String {
 fn targets<T: DeserializeOwned>(list: &List, lists: &Lists) -> Targets<T> {
     match &list.trouble {
         Some(why) => Err(why.clone()),
-        None => Ok(parsed(list, lists)),
+        None => Ok(parsed(list, lists).collect()),
     }
 }
 
-/// The objects of a list by name.
-fn parsed<T: DeserializeOwned>(list: &List, lists: &Lists) -> BTreeMap<String, T> {
-    let parsed = list.objects().filter_map(|object| {
+/// The objects of a list with their names. Those that cannot be parsed are left out with a warning.
+pub(super) fn parsed<T: DeserializeOwned>(
+    list: &List,
+    lists: &Lists,
+) -> impl Iterator<Item = (String, T)> {
+    list.objects().filter_map(|object| {
         let name = name_of(object);
         match T::deserialize(object) {
             Ok(parsed) => Some((name, parsed)),
@@ -165,6 +168,5 @@ fn parsed<T: DeserializeOwned>(list: &List, lists: &Lists) -> BTreeMap<String, T
                 None
             }
         }
-    });
-    parsed.collect()
+    })
 }

@@ -87,6 +87,10 @@ impl Siblings for ChainSiblings {
         self.by_uid.get(uid).cloned()
     }
 
+    fn exists(&self, uid: &str) -> bool {
+        self.by_uid.contains_key(uid)
+    }
+
     fn taken_by_newer(&self, _: &ObjectKey) -> Option<Claim> {
         None
     }

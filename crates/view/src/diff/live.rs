@@ -130,6 +130,7 @@ mod tests {
         Identity {
             is_remote: false,
             hub: String::new(),
+            chain: String::new(),
             kind: "ObjectSet".to_owned(),
             namespace: "shop".to_owned(),
             name: "web-v2".to_owned(),

@@ -188,6 +188,7 @@ mod tests {
     fn judged(chain: &[SiteRevisionFixture], facts: Site) -> SitePicture {
         let failing = [FailingSite {
             name: "listed".to_owned(),
+            revision: None,
             reason: "ProgressDeadlineExceeded".to_owned(),
             message: "too late".to_owned(),
         }];

@@ -119,6 +119,43 @@ async fn a_failing_repository_delays_only_the_next_release() {
     watched.assert(PODS as usize).await;
 }
 
+/// Case I2: the chart passes the scheduler, which counts Deployments, and not the installation. No cluster
+/// is touched.
+#[tokio::test]
+async fn a_chart_with_two_services_for_traffic_is_installed_nowhere() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let app = TestApplication::new(&ns, APP).await;
+    let charts = start().await;
+    let second = object("v1", "Service", "second")
+        .label("shipper-lb", "production")
+        .with(
+            "/spec",
+            json!({ "ports": [{ "name": "http", "port": 80 }] }),
+        );
+    let second = second.manifest.to_string();
+    add(&charts, "0.1.9", &[("templates/second.yaml", &second)]);
+    app.apply(environment(&app, &charts, "0.1.9", ALL_IN)).await;
+    let like = ns.reference(&TestApplication::kind("InstallationTarget", "any"));
+    let text = "one and only one v1.Service object";
+    ns.eventually("the refusal of the chart", async || {
+        let targets = ns.cluster().list(&like, "").await;
+        targets.iter().any(|target| {
+            let [found, message] = reason(target, "Operational");
+            condition(target, "Operational") == "False"
+                && found == "ChartError"
+                && message.contains(text)
+        })
+    })
+    .await;
+    app.becomes(0, "waiting for the installation", |release| {
+        release["status"]["strategy"]["state"]["waitingForInstallation"] == "True"
+    })
+    .await;
+    for found in app.in_clusters("apps/v1", "Deployment", "").await {
+        assert_eq!(found, [] as [Value; 0]);
+    }
+}
+
 /// A file is in the place of the folder.
 #[tokio::test]
 async fn a_disk_that_cannot_be_written_is_named_and_not_tried_in_a_loop() {
@@ -147,13 +184,11 @@ async fn a_disk_that_cannot_be_written_is_named_and_not_tried_in_a_loop() {
     assert!(named().await);
 
     std::fs::remove_file(&folder).unwrap();
-    let patience = Duration::from_mins(2);
-    ns.within(patience)
-        .eventually("the Release to be complete", async || {
-            let release = app.find(0).await;
-            release.is_some_and(|release| condition(&release, "Complete") == "True")
-        })
-        .await;
+    ns.eventually("the Release to be complete", async || {
+        let release = app.find(0).await;
+        release.is_some_and(|release| condition(&release, "Complete") == "True")
+    })
+    .await;
     bed.take_manager().kill();
     std::fs::remove_dir_all(&folder).ok();
 }

@@ -4,13 +4,11 @@ use std::cell::RefCell;
 use std::time::Instant;
 
 use baton_integration::application::{TestApplication, name};
+use baton_integration::namespace::TIMEOUT;
 use baton_integration::picture::{assert_same, forget};
 use baton_integration::prelude::*;
 
 use super::APP;
-
-/// Time limit for the state to become stable.
-const TIMEOUT: Duration = Duration::from_secs(40);
 
 const SHIPPER: &str = "shipper.booking.com/v1alpha1";
 const BATON: &str = "package-operator.run/v1alpha1";
@@ -111,7 +109,6 @@ async fn picture(app: &TestApplication<'_>) -> Vec<String> {
 pub(crate) async fn settled_picture(app: &TestApplication<'_>) -> Vec<String> {
     let last = RefCell::new((Vec::new(), 0));
     app.ns
-        .within(TIMEOUT)
         .eventually("nothing to change any more", async || {
             let has_leftovers = has_leftovers(app).await;
             let now = picture(app).await;

@@ -2,11 +2,10 @@
 
 use baton_integration::fleet::{Fleet, entry, version};
 use baton_integration::prelude::*;
-use baton_integration::sites::{Joined, PULL, Site};
+use baton_integration::sites::{Joined, PULL, Site, join_hub};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{assert_nothing_failed, follow, waits, window};
-use crate::push::join_hub;
 
 /// Number of seconds for which sites must stay available.
 const HEALTHY: i64 = 5;

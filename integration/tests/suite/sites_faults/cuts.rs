@@ -4,11 +4,10 @@ use baton_integration::agent::Agent;
 use baton_integration::fleet::{Fleet, version};
 use baton_integration::prelude::*;
 use baton_integration::proxy::{Mode, Proxy};
-use baton_integration::sites::{Joined, PULL, PUSH, Site};
+use baton_integration::sites::{Joined, PULL, PUSH, Site, join_hub};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{assert_nothing_failed, follow, values, waits, watch, window};
-use crate::push::join_hub;
 
 /// The hub, a push cluster and a pull cluster, with a proxy between the hub and each of these two.
 struct Lined {
@@ -194,9 +193,7 @@ async fn a_window_that_opens_while_the_hub_is_away_is_used() {
     assert!(Timestamp::now() < opens, "it took too long to get here");
     site.because("Connected", "AgentSilent").await;
     let is_open = async || Timestamp::now() >= opens;
-    ns.within(Duration::from_mins(2))
-        .eventually("the window to open", is_open)
-        .await;
+    ns.eventually("the window to open", is_open).await;
     fleet.has_version(&site, Some("1.3.0")).await;
     let recorded = recording.so_far().await;
     assert_eq!(

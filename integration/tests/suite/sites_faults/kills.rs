@@ -20,7 +20,7 @@ use crate::site_rollouts::Sites;
 
 /// Number of concurrent seeds. With many more, no manager on a busy machine runs until it has
 /// reconciled all of them.
-const SEEDS: u64 = 10;
+const SEEDS: u64 = 6;
 
 /// Time for which sites must stay available. It is longer than a manager runs, so that one is
 /// killed meanwhile.

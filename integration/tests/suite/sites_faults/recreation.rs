@@ -5,10 +5,9 @@ use baton_integration::exclusive::Exclusive;
 use baton_integration::faults::Gate;
 use baton_integration::fleet::{APPLICATION, Fleet, settings, version};
 use baton_integration::prelude::*;
-use baton_integration::sites::{Joined, PUSH, Site};
+use baton_integration::sites::{Joined, PUSH, Site, join_hub};
 
 use super::waits;
-use crate::push::join_hub;
 use crate::site_rollouts::hub_behind_faults;
 
 /// Joins the hub and a push cluster as sites, with the first version.
@@ -74,8 +73,7 @@ async fn a_deployment_recreated_at_once_installs_anew() {
         let found = revisions(&fleet, &sites).await;
         found.len() == 2 && are_owned_by(&found, &owner)
     };
-    ns.within(Duration::from_secs(90))
-        .eventually("revisions of the new one alone", is_new)
+    ns.eventually("revisions of the new one alone", is_new)
         .await;
     fleet.complete("web", "1.0.0", 2).await;
     fleet.application(&version("1.1.0")).await;
@@ -250,6 +248,13 @@ async fn a_deleted_deployment_adopts_no_revisions() {
         let records = fleet.records("baton.run/site-application").await;
         [revisions, records]
     };
+    // The deployment becomes an owner of the record after the version is available.
+    let has_both_owners = async || {
+        let records = fleet.records("baton.run/site-application").await;
+        records.iter().all(|it| owners(it).len() == 2)
+    };
+    ns.eventually("the record to have both owners", has_both_owners)
+        .await;
     let before = state().await;
     ns.until_owners_are_observed().await;
 

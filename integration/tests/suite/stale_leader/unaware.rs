@@ -5,7 +5,6 @@ use baton_integration::endpoint::Endpoint;
 use baton_integration::exclusive::Exclusive;
 use baton_integration::faults::{Answer, Faults, Gate, ObservedRequest, On, Verb};
 use baton_integration::manager::Manager;
-use baton_integration::namespace::TIMEOUT;
 use baton_integration::prelude::*;
 
 use super::{FLAGS, is_leader, objects};
@@ -39,8 +38,7 @@ async fn a_replaced_leader_that_has_not_noticed_it_writes_nothing() {
     let minder = leader.stall("lease");
     leader.freeze();
     let successor = Manager::spawn(bed.cluster().kubeconfig(), "stale", &FLAGS);
-    ns.within(TIMEOUT * 2)
-        .eventually("the successor to lead", async || is_leader(&successor))
+    ns.eventually("the successor to lead", async || is_leader(&successor))
         .await;
     ns.reaches("r", &[Is("Available", "True")]).await;
     ns.set_lifecycle("r", "Archived").await;

@@ -246,6 +246,7 @@ impl ApplicationArgs {
             },
             strategy: Some(RolloutStrategy {
                 steps: self.strategy.steps(),
+                ..RolloutStrategy::default()
             }),
         })
     }

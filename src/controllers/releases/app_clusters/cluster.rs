@@ -68,7 +68,7 @@ struct Selected {
 
 impl AppCluster {
     /// Creates the state in which nothing is watched in the cluster.
-    pub(super) fn new(name: &str, target: Target, changes: Arc<Source<ClusterChange>>) -> Self {
+    pub(crate) fn new(name: &str, target: Target, changes: Arc<Source<ClusterChange>>) -> Self {
         Self {
             name: name.into(),
             target,

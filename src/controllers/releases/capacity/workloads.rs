@@ -28,7 +28,7 @@ use crate::controllers::releases::app_clusters::{
 };
 
 /// The wanted capacity of a target in a cluster.
-pub(super) struct WantedCapacity {
+pub(crate) struct WantedCapacity {
     namespace: String,
     application: String,
     release: String,
@@ -37,6 +37,26 @@ pub(super) struct WantedCapacity {
 }
 
 impl WantedCapacity {
+    /// The capacity of a Release, given by namespace, application and name, from the annotation with
+    /// the kinds of its workloads and the number of its pods.
+    ///
+    /// # Errors
+    /// If the annotation is invalid.
+    pub(crate) fn new(
+        (namespace, application, release): (&str, &str, &str),
+        annotation: Option<&str>,
+        total: i32,
+    ) -> Result<Self, Failure> {
+        let kinds = kinds(annotation);
+        Ok(Self {
+            application: application.to_owned(),
+            release: release.to_owned(),
+            kinds: kinds.map_err(|error| Failure::new(Cause::Refused, error))?,
+            total,
+            namespace: namespace.to_owned(),
+        })
+    }
+
     /// Reads the target.
     ///
     /// # Errors
@@ -47,7 +67,7 @@ impl WantedCapacity {
         cluster: &ClusterCapacityTarget,
     ) -> Result<Self, Failure> {
         let meta = &target.metadata;
-        let namespace = meta.namespace.clone().unwrap_or_default();
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
         let name = meta.name.as_deref().unwrap_or_default();
         let required = |key| {
             let value = label(meta, key);
@@ -59,18 +79,16 @@ impl WantedCapacity {
                 );
                 return Err(Failure::new(Cause::Refused, message));
             }
-            Ok(value.to_owned())
+            Ok(value)
         };
+        let release = (namespace, required(LABEL_APP)?, required(LABEL_RELEASE)?);
         let annotations = meta.annotations.as_ref();
         let annotation = annotations.and_then(|all| all.get(ANNOTATION_WORKLOADS));
-        let kinds = kinds(annotation.map(String::as_str));
-        Ok(Self {
-            application: required(LABEL_APP)?,
-            release: required(LABEL_RELEASE)?,
-            kinds: kinds.map_err(|error| Failure::new(Cause::Refused, error))?,
-            total: cluster.total_replica_count,
-            namespace,
-        })
+        Self::new(
+            release,
+            annotation.map(String::as_str),
+            cluster.total_replica_count,
+        )
     }
 
     /// The label selector of the workloads.

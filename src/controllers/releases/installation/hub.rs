@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use baton_fleet::inventory::ClusterLink;
+use baton_fleet::inventory::{ClusterLink, Contact};
 use baton_kubernetes::{
     error::request_failure,
     target::{Target, TargetId},
@@ -13,7 +13,7 @@ use kube::{Api, Client};
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-use crate::delivery::observed::Observed;
+use crate::{controllers::releases::app_clusters::cause, delivery::observed::Observed};
 
 /// A namespace that every cluster has, and whose uid never changes.
 const SYSTEM_NAMESPACE: &str = "kube-system";
@@ -91,15 +91,15 @@ impl Hub {
                 let message = format!("there is no Cluster {cluster}");
                 return Err(Failure::new(Cause::NoClient, message));
             }
-            ClusterLink::Down { message, .. } => {
-                return Err(Failure::new(Cause::NoClient, message));
+            ClusterLink::Down { message, .. }
+            | ClusterLink::Pull(Contact::Lost { message, .. }) => {
+                return Err(Failure::new(cause(link), message));
             }
-            ClusterLink::Pull(_) => {
-                let message = format!(
-                    "Cluster {cluster} is served by an agent; Releases go to clusters that the manager connects to"
-                );
-                return Err(Failure::new(Cause::Refused, message));
+            ClusterLink::Pull(Contact::Expected) => {
+                let message = format!("the agent of Cluster {cluster} has not reported yet");
+                return Err(Failure::new(cause(link), message));
             }
+            ClusterLink::Pull(Contact::Reported) => return Ok(ServerLocation::Elsewhere),
         };
         if let Some(location) = self.locations.get(cluster, target) {
             return Ok(location);

@@ -2,12 +2,14 @@
 
 use baton_apis::conditions::{AVAILABLE, Reason};
 use baton_engine::condition_list::find;
-use baton_fleet::inventory::ClusterLink;
+use baton_fleet::inventory::{ClusterLink, Contact};
 use baton_records::revision::RevisionRecord;
 use baton_releases::targets::{
     InstallationOutcome, Progress,
     reasons::{Cause, Failure},
 };
+
+use crate::controllers::releases::app_clusters::cause;
 
 /// The outcome of a cluster, by its revision and its link.
 pub(super) fn of(revision: &RevisionRecord, link: &ClusterLink) -> InstallationOutcome {
@@ -21,7 +23,9 @@ pub(super) fn of(revision: &RevisionRecord, link: &ClusterLink) -> InstallationO
         // After a start, the status of the revision counts until the connection is up or has
         // failed.
         link if link.is_connecting() => {}
-        ClusterLink::Down { message, .. } => return Err(Failure::new(Cause::NoClient, message)),
+        ClusterLink::Down { message, .. } | ClusterLink::Pull(Contact::Lost { message, .. }) => {
+            return Err(Failure::new(cause(link), message));
+        }
         ClusterLink::Pull(_) | ClusterLink::Up(_) => {}
     }
     let status = match revision.status() {
@@ -94,7 +98,7 @@ mod tests {
                 }]},
             });
             let record = Record::read(RevisionKind::ObjectSet, &object.to_string()).unwrap();
-            let link = ClusterLink::Pull(baton_fleet::inventory::Contact::Reported);
+            let link = ClusterLink::Pull(Contact::Reported);
             assert_eq!(of(&record, &link), expected, "{reason}");
             let gone = of(&record, &ClusterLink::Unknown);
             assert_eq!(gone.unwrap_err().cause, Cause::NoClient);

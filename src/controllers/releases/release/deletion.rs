@@ -7,7 +7,10 @@ use baton_apis::{
     kinds,
 };
 use baton_engine::conditions::Requeue;
-use baton_releases::strategy::deletion::{DeletionStep, departure};
+use baton_releases::{
+    strategy::deletion::{DeletionStep, departure},
+    texts::Quoted,
+};
 use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
 use baton_typed::key::Key;
 use kube::ResourceExt as _;
@@ -28,6 +31,7 @@ impl Releases {
             let mut clusters = target.spec.clusters.iter();
             clusters.any(|cluster| cluster.percent > 0)
         });
+        let has_pods = has_pods || self.is_with_agent(release);
         if !is_claimed(release) && has_pods {
             release.finalizers_mut().push(FINALIZER_SERVING.to_owned());
         }
@@ -44,7 +48,19 @@ impl Releases {
         if !is_claimed(observed) {
             return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
         }
-        let (reason, message) = match self.departure(key, observed) {
+        let step = match self.departure(key, observed) {
+            DeletionStep::Goes if self.has_application(key, observed) => {
+                let cluster = self.serves_at_agent(key, observed);
+                cluster.map_or(DeletionStep::Goes, |cluster| {
+                    DeletionStep::Stays(format!(
+                        "the agent of cluster {} has not reported that its pods have no traffic",
+                        Quoted(&cluster)
+                    ))
+                })
+            }
+            step => step,
+        };
+        let (reason, message) = match step {
             DeletionStep::Goes => {
                 let finalizers = sync.wanted.finalizers_mut();
                 finalizers.retain(|it| it != FINALIZER_SERVING);

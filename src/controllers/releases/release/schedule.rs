@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use baton_apis::{
-    CapacityTarget, CapacityTargetSpec, ClusterCapacityTarget, ClusterTrafficTarget,
+    CapacityTarget, CapacityTargetSpec, Cluster, ClusterCapacityTarget, ClusterTrafficTarget,
     InstallationTarget, InstallationTargetSpec, Release, TrafficTarget, TrafficTargetSpec,
     conditions::EventReason,
     constants::shipper::{ANNOTATION_RELEASE_CLUSTERS, API_VERSION, LABEL_APP},
     kinds,
 };
+use baton_fleet::assignments::{Decision, Subject};
 use baton_kubernetes::error::request_failure;
 use baton_releases::{
     capacity::choice::ANNOTATION_WORKLOADS,
@@ -23,8 +24,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-use super::Releases;
-use crate::controllers::releases::scalable::scalable;
+use super::{Releases, moves::selected};
+use crate::{controllers::releases::scalable::scalable, delivery::shared::Error};
 use baton_typed::requests::Namespaced;
 
 /// The result of scheduling a Release.
@@ -54,9 +55,7 @@ impl Releases {
         if clusters.is_empty() {
             clusters = self.select(release)?;
             annotation = scheduling::annotation(&clusters);
-            let name = Quoted(&key.full_name()).to_string();
-            let message = format!("Set clusters for {name} to {annotation}");
-            events.push(Event::normal(EventReason::ClustersSelected, message));
+            events.push(selected(key, &annotation));
         }
         let stores = &self.context.stores;
         let pods = match stores.capacity_targets.get(&key.namespace, &key.name) {
@@ -109,10 +108,53 @@ impl Releases {
     fn select(&self, release: &Release) -> Result<Vec<String>, ScheduleError> {
         let application = release.labels().get(LABEL_APP);
         let application = application.map_or("", String::as_str);
-        let clusters = self.context.stores.clusters.all();
-        let clusters: Vec<_> = clusters.iter().map(|it| (**it).clone()).collect();
+        let namespace = release.metadata.namespace.as_deref().unwrap_or_default();
+        let (clusters, refused) = self.candidates(namespace)?;
         let requirements = &release.spec.environment.cluster_requirements;
-        Ok(scheduling::select(application, requirements, &clusters)?)
+        let selected = scheduling::select(application, requirements, &clusters);
+        selected.map_err(|cause| ScheduleError::of_selection(cause, namespace, refused))
+    }
+
+    /// The clusters that a namespace may deliver into, and the names of the others.
+    ///
+    /// # Errors
+    /// While assignments cannot be read: a choice is not repeated.
+    fn candidates(&self, namespace: &str) -> Result<(Vec<Cluster>, Vec<String>), ScheduleError> {
+        let (mut allowed, mut refused) = (Vec::new(), Vec::new());
+        for cluster in self.context.stores.clusters.all() {
+            if self.is_assigned(namespace, &cluster)? {
+                allowed.push((*cluster).clone());
+            } else {
+                refused.push(cluster.name_any());
+            }
+        }
+        refused.sort();
+        Ok((allowed, refused))
+    }
+
+    /// True if a namespace may deliver into a cluster.
+    ///
+    /// # Errors
+    /// While assignments cannot be read.
+    pub(super) fn is_assigned(
+        &self,
+        namespace: &str,
+        cluster: &Cluster,
+    ) -> Result<bool, ScheduleError> {
+        let (name, labels) = (&cluster.name_any(), cluster.labels());
+        match self
+            .context
+            .assignments
+            .decide(namespace, Subject { name, labels })
+        {
+            Decision::Allowed(_) => Ok(true),
+            Decision::Refused(_) => Ok(false),
+            Decision::Unreadable { message, .. } => Err(ScheduleError::Request(message)),
+            Decision::Unknown => {
+                let text = "SiteAssignments are not listed yet";
+                Err(ScheduleError::Request(text.to_owned()))
+            }
+        }
     }
 
     /// The number of pods in the chart. The rendered chart is stored for the installation.
@@ -157,8 +199,11 @@ impl Releases {
         let requests = &self.context.requests;
         let (kind, name) = (store.kind, key.full_name());
         let Some(target) = store.get(&key.namespace, &key.name) else {
-            let created = requests.create(&wanted).await;
-            store.written(created.map_err(|error| request(&error))?);
+            let created = self.context.create(&wanted, "creating a target").await;
+            store.written(created.map_err(|error| match &error {
+                Error::Request { source, .. } => request(source),
+                _ => ScheduleError::Request(error.to_string()),
+            })?);
             let message = format!("Created {kind} {}", Quoted(&name));
             return Ok(Some(Event::normal(EventReason::ReleaseScheduled, message)));
         };

@@ -154,8 +154,8 @@ impl SiteApplications {
             revision,
         };
         let names = record_names(key, content).skip_while(|free| free != name);
-        let made = self.context.create_record(&mut record, names).await;
-        made.at_step("creating the record of a version")
+        let step = "creating the record of a version";
+        self.context.create_record(&mut record, names, step).await
     }
 
     /// Creates a slice that the record of its version owns, if it is missing. Returns true if an

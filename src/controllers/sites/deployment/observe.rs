@@ -7,7 +7,7 @@ use std::{
 };
 
 use baton_apis::{EVERY_VERSION, SiteDeployment, SiteDeploymentStatus};
-use baton_engine::chain_names::lowest_far;
+use baton_engine::{chain_names::retain_near, rollout_blocks::Effect};
 use baton_fleet::inventory::InventorySite;
 use baton_records::revision::{RevisionRecord, site::SiteOf};
 use baton_sites::{
@@ -21,6 +21,7 @@ use baton_sites::{
 };
 use baton_typed::key::Key;
 use jiff::Timestamp;
+use kube::ResourceExt as _;
 
 use super::SiteDeployments;
 use crate::controllers::sites::{placement::SelectedSites, uid, versions::Version};
@@ -34,6 +35,7 @@ pub(super) struct ObservedState {
     target: Target,
     placement: Placement,
     sites: BTreeMap<Arc<str>, Site>,
+    blocks: Effect,
 }
 
 impl ObservedState {
@@ -58,6 +60,7 @@ impl ObservedState {
             sites: &self.sites,
             revision_name,
             is_taken,
+            blocks: &self.blocks,
             now,
         })
     }
@@ -130,6 +133,11 @@ impl SiteDeployments {
             target,
             placement,
             sites,
+            blocks: self.blocks.effect_on(
+                &key.namespace,
+                deployment.labels(),
+                deployment.annotations(),
+            ),
         }
     }
 
@@ -185,9 +193,7 @@ impl SiteDeployments {
         for site in sites.values_mut() {
             site.chain.sort_by_key(|revision| revision.number);
             // A forged revision does not stop those of the deployment.
-            let far = lowest_far(site.chain.iter().map(|revision| revision.number));
-            site.chain
-                .retain(|revision| far.is_none_or(|far| revision.number < far));
+            retain_near(&mut site.chain, |revision| revision.number);
         }
         // Revisions of an earlier deployment of this name count as being deleted. A site with no
         // others is left out unless it was chosen.

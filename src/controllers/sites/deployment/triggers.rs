@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use baton_apis::{
-    SiteApplication, SiteDeployment,
+    RolloutBlock, SiteApplication, SiteDeployment,
     constants::{LABEL_SITE_APPLICATION, LABEL_SITE_DEPLOYMENT},
     kinds,
 };
@@ -17,7 +17,10 @@ use kube::ResourceExt as _;
 use super::SiteDeployments;
 use crate::{
     controllers::sites::{Stores, placement::Choices},
-    delivery::shared::BURST,
+    delivery::{
+        rollout_blocks::{begun_or_ended, is_obeying},
+        shared::BURST,
+    },
 };
 
 /// The debounce of reports: thousands of sites report at the same time, and one plan covers them
@@ -84,6 +87,16 @@ pub(super) fn on_application(stores: &Stores, change: &Change<SiteApplication>) 
 /// Wakes the deployments of an application.
 pub(super) fn of_application(stores: &Stores, namespace: &str, name: &str) -> Vec<Wake<Key>> {
     all(&stores.deployments_of(namespace, name), BURST)
+}
+
+/// A block that appears or ends wakes the deployments that obey it.
+pub(super) fn on_block(stores: &Stores, change: &Change<RolloutBlock>) -> Vec<Wake<Key>> {
+    let namespace = begun_or_ended(change);
+    namespace.map_or_else(Vec::new, |of_block| {
+        let namespace = |it: &SiteDeployment| it.namespace().unwrap_or_default();
+        let deployments = &stores.deployments;
+        deployments.wake(|it| is_obeying(it.labels(), &namespace(it), of_block))
+    })
 }
 
 /// The record of a version wakes the deployments of its application.

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use baton_apis::{conditions::shipper::BLOCKED, limits};
+
 use super::*;
-use baton_apis::limits;
+use crate::rollout_blocks::{Effect, Verdict};
 
 /// The condition `Progressing` after a report, and the requeue.
 fn progressing(snapshot: &Snapshot<'_>) -> (String, Requeue) {
@@ -130,4 +132,52 @@ fn a_paused_deployment_reports_no_obstacle() {
     let mut snapshot = made(&["h0", "h1", "h2", "h3", "h4"], 4);
     snapshot.deployment.paused = true;
     assert!(progressing(&snapshot).0.starts_with("True Progressing"));
+}
+
+#[test]
+fn no_revision_is_created_while_a_block_applies() {
+    let blocked = Effect::Judged(Verdict::Blocked("shop/frozen".to_owned()));
+    let unlisted = Effect::Unlisted("RolloutBlocks cannot be listed".to_owned());
+    for (blocks, fits, created, progressing, reported) in [
+        (
+            blocked.clone(),
+            false,
+            false,
+            "Unknown RolloutsBlocked",
+            Some("True"),
+        ),
+        (
+            blocked,
+            true,
+            false,
+            "True LatestRevisionPendingSuccess",
+            Some("True"),
+        ),
+        (
+            unlisted,
+            false,
+            false,
+            "Unknown ListFailed",
+            Some("Unknown"),
+        ),
+        (
+            Effect::Judged(Verdict::Free),
+            false,
+            true,
+            "True Progressing",
+            Some("False"),
+        ),
+        (Effect::NotObeyed, false, true, "True Progressing", None),
+    ] {
+        let mut snapshot = chain(&["failing +a"]);
+        snapshot.newest_fits = fits;
+        snapshot.deployment.blocks = blocks;
+        assert_eq!(list(&snapshot.actions()).starts_with("create"), created);
+        let (status, _) = report(&snapshot, &Creation::None);
+        let of_type = |type_| find(&status.conditions, type_);
+        let found = of_type(PROGRESSING).unwrap();
+        assert_eq!(format!("{} {}", found.status, found.reason), progressing);
+        let found = of_type(BLOCKED);
+        assert_eq!(found.map(|it| it.status.as_str()), reported);
+    }
 }

@@ -89,7 +89,7 @@ fn a_collision_names_the_hub_of_the_owner() {
     for (own, hub, expected) in [
         ("new", "old", " of hub old"),
         ("new", "", " with uid p"),
-        ("new", "new", ""),
+        ("new", "new", ", which does not exist in this hub any more"),
         ("", "old", " of hub old"),
         ("", "", ""),
     ] {
@@ -97,7 +97,8 @@ fn a_collision_names_the_hub_of_the_owner() {
         let mut object = live("1", "");
         object["metadata"]["ownerReferences"] = json!([remote("p", hub, true)]);
         let desired = desired(&revision, Prevent, "{}");
-        let message = collision_message(&revision, &desired, Refusal::Protected, &object);
+        let message =
+            collision_message(&revision, &Family, (&desired, Refusal::Protected), &object);
         let expected = format!(", controlled by ObjectSetPhase shop/web{expected}");
         assert!(message.ends_with(&expected), "{own} {hub}: {message}");
     }

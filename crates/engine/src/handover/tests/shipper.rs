@@ -47,7 +47,7 @@ fn an_object_that_shipper_has_installed_is_taken_by_its_release() {
         Prevent,
         "{shipper-app: web, shipper-owned-by: web-1}",
     );
-    let message = collision_message(&revision(), &desired, Refusal::Protected, &live);
+    let message = collision_message(&revision(), &Family, (&desired, Refusal::Protected), &live);
     assert!(
         message.ends_with(", installed by Shipper for Release web-0"),
         "{message}"

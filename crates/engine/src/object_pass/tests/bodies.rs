@@ -168,6 +168,7 @@ fn owner_references_of_an_apply_to_another_cluster() {
             identity: Identity {
                 is_remote: true,
                 hub: String::new(),
+                chain: String::new(),
                 ..revision().identity
             },
             ..revision()

@@ -8,6 +8,7 @@ use baton_apis::{
         LABEL_RELEASE_HASH,
     },
 };
+use baton_engine::rollout_blocks::Blocks;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::json;
 
@@ -142,7 +143,7 @@ fn a_range_of_versions_is_replaced_by_the_version() {
 #[test]
 fn an_overridden_block_is_reported() {
     let mut world = World::new(environment("0.0.1"));
-    world.blocks = vec!["ns/freeze".into()];
+    world.blocks.in_force = ["ns/freeze".into()].into();
     world.annotate(ANNOTATION_BLOCK_OVERRIDE, "ns/freeze,,ns/freeze");
     let outcome = world.sync();
     assert_eq!(
@@ -160,7 +161,7 @@ fn an_overridden_block_is_reported() {
 #[test]
 fn no_release_is_created_under_a_block() {
     let mut world = World::new(environment("~0.0.0"));
-    world.blocks = vec!["ns/freeze".into()];
+    world.blocks.in_force = ["ns/freeze".into()].into();
     let outcome = world.sync();
     assert_eq!(world.log, ["resolve ~0.0.0", "update", "status"]);
     assert_eq!(outcome.error, None);
@@ -179,7 +180,7 @@ fn no_release_is_created_under_a_block() {
     assert_eq!(outcome.events[0], reported);
     assert_eq!(world.sync().events, [reported]);
 
-    world.blocks.clear();
+    world.blocks.in_force.clear();
     let outcome = world.sync();
     assert_eq!(world.releases.len(), 1);
     let unblocked = &outcome.events.last().unwrap().message;
@@ -203,7 +204,7 @@ fn nothing_is_deleted_or_aborted_under_a_block() {
     let three = [0, 1, 2].map(|number| (in_region(&number.to_string()), number != 1));
     let mut world = World::resolved(in_region("new")).with(&three);
     world.application.spec.revision_history_limit = Some(1);
-    world.blocks = vec!["ns/freeze".into()];
+    world.blocks.in_force = ["ns/freeze".into()].into();
     world.sync();
     assert_eq!(world.log, ["status"]);
     assert_eq!(world.history(), [""; 0]);
@@ -372,7 +373,7 @@ fn a_release_that_the_cache_lacks_is_not_taken_for_deleted() {
             decide(&Observed {
                 application: &world.application,
                 releases,
-                blocks: &[],
+                blocks: &Blocks::default(),
                 answers: &Answers {
                     listed,
                     ..Answers::default()

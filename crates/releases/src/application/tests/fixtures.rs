@@ -12,6 +12,7 @@ use baton_apis::{
         ANNOTATION_HIGHEST_OBSERVED_GENERATION,
     },
 };
+use baton_engine::rollout_blocks::Blocks;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
@@ -28,7 +29,7 @@ use crate::{hash::environment_hash, resolution::resolve};
 pub(super) struct World {
     pub application: Application,
     pub releases: Vec<Release>,
-    pub blocks: Vec<String>,
+    pub blocks: Blocks,
     /// The versions of each chart.
     pub index: BTreeMap<String, Vec<String>>,
     /// The error of the creation of a Release.
@@ -65,6 +66,7 @@ pub(super) fn environment(version: &str) -> ReleaseEnvironment {
                     contender: 100,
                 },
             }],
+            ..RolloutStrategy::default()
         }),
     }
 }
@@ -97,7 +99,7 @@ impl World {
                 status: None,
             },
             releases: Vec::new(),
-            blocks: Vec::new(),
+            blocks: Blocks::default(),
             index: [("simple".into(), vec!["0.0.1".into()])].into(),
             refusal: None,
             now: Timestamp::UNIX_EPOCH,

@@ -49,10 +49,8 @@ impl World {
             Happening::Delete(_) | Happening::Complete(_) => {}
             Happening::Limit(limit) => self.application.spec.revision_history_limit = *limit,
             Happening::Block(blocked) => {
-                self.blocks = blocked
-                    .then(|| "ns/freeze".to_owned())
-                    .into_iter()
-                    .collect();
+                let names = blocked.then(|| "ns/freeze".to_owned());
+                self.blocks.in_force = names.into_iter().collect();
             }
             Happening::Outage(down) => {
                 let versions = if *down { vec![] } else { vec!["0.0.1".into()] };
@@ -69,7 +67,7 @@ impl World {
         let outcome = self.sync();
         let history = History::read(&before).unwrap();
         let deleted = outcome.clean_up.unfinished.len() + outcome.clean_up.surplus.len();
-        if self.blocks.is_empty() {
+        if self.blocks.in_force.is_empty() {
             let created = self.releases.len() + deleted - before.len();
             assert!(created <= 1);
         } else {

@@ -121,6 +121,12 @@ fn each_moment_of_a_step_has_one_patch_and_its_conditions() {
         assert_eq!(found, reached, "{name}");
         assert_eq!(plan.complete, finished && target == 2, "{name}");
         assert_eq!(plan.events.is_empty(), !finished, "{name}");
+        let texts: Vec<_> = plan.events.iter().map(|event| &*event.message).collect();
+        let is_reported = reached.is_none_or(|step| texts[0] == format!("step [{step}] finished"));
+        assert!(is_reported, "{name}: {texts:?}");
+        let waits_for_command = "\"WaitingForCommand\" transitioned to \"True\"";
+        let is_command = texts.iter().any(|text| text.ends_with(waits_for_command));
+        assert_eq!(is_command, waiting == "command", "{name}: {texts:?}");
     }
 }
 

@@ -32,6 +32,7 @@ fn an_error_in_a_batch_aborts_the_rollout_permanently() {
         let plan = world.plan();
         assert!(plan.status_first);
         assert_eq!(plan.status.failing[0].reason, reason);
+        assert_eq!(plan.status.failing[0].revision, Some(2));
         world.settle();
         assert_eq!(
             world.condition(ABORTED),

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use baton_apis::conditions::shipper::BLOCKED;
+
 use super::*;
 
 #[test]
@@ -71,6 +73,70 @@ fn no_site_gets_a_version_during_a_pause() {
     world.sample.spec.paused = true;
     world.run();
     assert_eq!(world.condition(PROGRESSING), Some(("False", "Complete")));
+}
+
+#[test]
+fn no_site_gets_a_version_while_a_block_applies() {
+    let mut world = settled(4, by(1));
+    world.sample.request_version("2");
+    world.settle();
+    world.sample.block(true);
+    world.run();
+    assert_eq!(world.created.len(), 1);
+    let blocked = Some(("Unknown", "RolloutsBlocked"));
+    assert_eq!(world.condition(PROGRESSING), blocked);
+    assert_eq!(world.condition(BLOCKED), Some(("True", "RolloutsBlocked")));
+    world.sample.request_version("3");
+    world.run();
+    assert_eq!((world.status().rollout, world.created.len()), (Some(2), 1));
+    world.sample.blocks = Effect::Unlisted("RolloutBlocks cannot be listed".to_owned());
+    world.run();
+    assert_eq!(world.created.len(), 1);
+    assert_eq!(world.condition(BLOCKED), Some(("Unknown", "ListFailed")));
+    world.sample.block(false);
+    world.run();
+    assert_eq!(world.status().rollout, Some(3));
+    assert_eq!(world.status().counts.healthy, 4);
+    assert_eq!(world.condition(BLOCKED), Some(("False", "NotBlocked")));
+    world.sample.blocks = Effect::NotObeyed;
+    world.run();
+    assert_eq!(world.condition(BLOCKED), None);
+}
+
+#[test]
+fn no_site_is_left_while_a_block_applies() {
+    let mut world = settled(2, by(1));
+    world.sample.sites.get_mut("site-00000").unwrap().is_placed = false;
+    world.sample.block(true);
+    world.run();
+    assert!(!world.sample.sites["site-00000"].chain.is_empty());
+    world.sample.block(false);
+    world.run();
+    let chain = &world
+        .sample
+        .sites
+        .get("site-00000")
+        .map(|it| it.chain.len());
+    assert!(matches!(chain, None | Some(0)), "{chain:?}");
+}
+
+#[test]
+fn a_rollout_under_a_block_is_aborted() {
+    let mut world = settled(3, by(1));
+    world.close_windows();
+    world.sample.request_version("2");
+    world.run();
+    let waiting = world.created.len();
+    world.sample.block(true);
+    world.sample.spec.abort_rollout = world.status().rollout;
+    world.run();
+    assert_eq!(world.condition(ABORTED), Some(("True", "AbortedByUser")));
+    world.open_windows();
+    world.run();
+    assert_eq!(
+        (world.created.len(), world.status().counts.updated),
+        (waiting, 0)
+    );
 }
 
 #[test]

@@ -194,6 +194,23 @@ fn canaries_that_are_offline_do_not_count_as_healthy() {
     assert_eq!(world.status().counts.healthy, 4);
 }
 
+/// Another client has written the highest number into the status.
+#[test]
+fn a_rollout_with_the_highest_batch_number_goes_on_in_waves() {
+    let mut world = settled(9, by(4));
+    world.sample.request_version("2");
+    world.settle();
+    assert_eq!(world.batch(1).len(), 4);
+    world.sample.status.batch.as_mut().unwrap().number = i32::MAX;
+    world.settle();
+    assert_eq!(world.batch(i32::MAX).len(), 4);
+    assert_eq!(world.status().batch.as_ref().unwrap().of, i32::MAX);
+    world.run();
+    assert_eq!(world.batch(i32::MAX).len(), 5);
+    assert_eq!(world.status().counts.healthy, 9);
+    assert_eq!(world.condition(PROGRESSING), Some(("False", "Complete")));
+}
+
 #[test]
 fn a_batch_that_was_given_in_part_is_completed() {
     let mut expected = settled(9, by(4));

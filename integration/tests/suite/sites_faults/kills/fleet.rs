@@ -12,9 +12,6 @@ use super::super::scenario::{Disturbance, End, PlannedRevision, Scenario, VERSIO
 use crate::agent::remote_owners;
 use crate::site_rollouts::Sites;
 
-/// Time limit for the first version to reach all sites.
-const TIMEOUT: Duration = Duration::from_mins(2);
-
 pub(super) struct Rollouts<'a> {
     ns: &'a TestNamespace,
     all: Vec<Rollout>,
@@ -147,10 +144,7 @@ impl<'a> Rollouts<'a> {
 
     async fn until(&self, text: &str, holds: impl Fn(&Value) -> bool) {
         let are = async || self.deployments().await.values().all(&holds);
-        self.ns
-            .within(TIMEOUT)
-            .eventually(&format!("all to be {text}"), are)
-            .await;
+        self.ns.eventually(&format!("all to be {text}"), are).await;
     }
 
     /// Performs the actions of authors that are due, and returns the rollouts that have not reached
@@ -231,10 +225,7 @@ impl<'a> Rollouts<'a> {
                 .await;
         }
         let is_gone = async || self.revisions().await.is_empty();
-        self.ns
-            .within(TIMEOUT)
-            .eventually("all revisions to go", is_gone)
-            .await;
+        self.ns.eventually("all revisions to go", is_gone).await;
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &Rollout> {

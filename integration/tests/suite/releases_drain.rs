@@ -1,0 +1,212 @@
+//! Releases leave clusters that accept no Releases any more.
+
+use baton_integration::application::{
+    ALL_IN, Step, TestApplication, VANGUARD, condition, name, reason,
+};
+use baton_integration::prelude::*;
+use tokio::time::sleep;
+
+/// Returns an environment for one of the two clusters of an Application.
+fn in_one_cluster(app: &TestApplication<'_>, version: &str, steps: &[Step]) -> Value {
+    let mut environment = app.environment(version, 4, steps);
+    environment["clusterRequirements"]["regions"][0]["replicas"] = 1.into();
+    environment
+}
+
+/// Returns the clusters of a Release, separated by commas.
+fn clusters(release: &Value) -> &str {
+    let annotation = &release["metadata"]["annotations"]["shipper.booking.com/release.clusters"];
+    annotation.as_str().unwrap_or_default()
+}
+
+/// Returns the name of the other cluster of an Application.
+fn other(app: &TestApplication<'_>, first: &str) -> String {
+    let mut names = app.clusters.iter().map(|it| it.joined.name().to_owned());
+    names.find(|name| name != first).unwrap()
+}
+
+/// Waits for something while these Releases have at least this number of ready pods in all clusters.
+async fn with_pods<T>(
+    app: &TestApplication<'_>,
+    releases: &[Value],
+    least: usize,
+    event: impl Future<Output = T>,
+) -> T {
+    let count = async || {
+        let mut all = 0;
+        for release in releases {
+            all += app.ready_pods(release).await.into_iter().sum::<usize>();
+        }
+        all
+    };
+    let observed = async {
+        loop {
+            let pods = count().await;
+            assert!(pods >= least, "{pods} pods");
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::select! {
+        () = observed => unreachable!("it never ends"),
+        value = event => value,
+    }
+}
+
+/// A complete Release moves with the one before it, and comes to rest.
+#[tokio::test]
+async fn a_complete_release_moves_without_a_loss_of_capacity() {
+    let ns = &TestNamespace::new(Scope::Namespaced).await;
+    let app = &TestApplication::new(ns, "web").await;
+    app.apply(in_one_cluster(app, "0.0.1", ALL_IN)).await;
+    app.completed(0).await;
+    app.apply(in_one_cluster(app, "0.0.2", ALL_IN)).await;
+    let second = app.completed(1).await;
+    let drained = clusters(&second).to_owned();
+    let target = other(app, &drained);
+    let moved = async {
+        ns.plugin(&["clusters", "drain", &drained]).done();
+        app.becomes(1, "in the other cluster", |it| clusters(it) == target)
+            .await;
+    };
+    with_pods(app, std::slice::from_ref(&second), 4, moved).await;
+    let second = app.completed(1).await;
+    let expected: Vec<_> = app
+        .clusters
+        .iter()
+        .map(|it| if it.joined.name() == target { 4 } else { 0 })
+        .collect();
+    ns.eventually("pods in the other cluster only", async || {
+        app.ready_pods(&second).await == expected
+    })
+    .await;
+    assert_eq!(clusters(&app.release(0).await), target);
+    // The next Release and the one before it use the other cluster.
+    app.apply(in_one_cluster(app, "0.0.1", ALL_IN)).await;
+    assert_eq!(clusters(&app.completed(2).await), target);
+    ns.plugin(&["clusters", "undrain", &drained]).done();
+}
+
+/// Two Releases share the traffic. Both move, and the rollout continues at its step.
+#[tokio::test]
+async fn both_releases_of_a_step_move() {
+    let ns = &TestNamespace::new(Scope::Namespaced).await;
+    let app = &TestApplication::new(ns, "web").await;
+    app.apply(in_one_cluster(app, "0.0.1", ALL_IN)).await;
+    let first = app.completed(0).await;
+    app.apply(in_one_cluster(app, "0.0.2", VANGUARD)).await;
+    app.at_step(1, 0).await;
+    app.promote(1, 1).await;
+    let second = app.at_step(1, 1).await;
+    let drained = clusters(&second).to_owned();
+    assert_eq!(clusters(&first), drained);
+    let target = other(app, &drained);
+    let moved = async {
+        ns.plugin(&["clusters", "drain", &drained]).done();
+        for generation in [1, 0] {
+            app.becomes(generation, "in the other cluster", |it| {
+                clusters(it) == target
+            })
+            .await;
+        }
+    };
+    with_pods(app, &[first.clone(), second.clone()], 4, moved).await;
+    app.at_step(1, 1).await;
+    app.promote(1, 2).await;
+    let second = app.completed(1).await;
+    assert_eq!(app.ready_pods(&second).await.into_iter().sum::<usize>(), 4);
+    ns.eventually("no pods of the older Release", async || {
+        app.ready_pods(&first).await == [0, 0]
+    })
+    .await;
+}
+
+/// A cluster is drained at the time at which a new Release is created. The new one is in the other
+/// cluster from its beginning. The older one is, or stays where it is; in both cases the rollout ends.
+#[tokio::test]
+async fn a_release_that_is_created_during_a_drain_replaces_the_older_one() {
+    let ns = &TestNamespace::new(Scope::Namespaced).await;
+    let app = &TestApplication::new(ns, "web").await;
+    app.apply(in_one_cluster(app, "0.0.1", ALL_IN)).await;
+    let drained = clusters(&app.completed(0).await).to_owned();
+    let target = other(app, &drained);
+    // Neither begins before the other.
+    let pause =
+        |value: Value| json!({ "metadata": { "annotations": { "baton.run/paused": value } } });
+    ns.merge(&app.entry(), &pause("true".into())).await;
+    app.becomes(0, "blocked", |it| condition(it, "Blocked") == "True")
+        .await;
+    ns.plugin(&["clusters", "drain", &drained]).done();
+    app.apply(in_one_cluster(app, "0.0.2", VANGUARD)).await;
+    ns.merge(&app.entry(), &pause(Value::Null)).await;
+    let second = app.at_step(1, 0).await;
+    assert_eq!(clusters(&second), target);
+    for step in [1, 2] {
+        app.promote(1, step).await;
+        app.becomes(1, "at the step", |it| {
+            it["status"]["achievedStep"]["step"] == step
+        })
+        .await;
+    }
+    let second = app.completed(1).await;
+    assert_eq!(app.ready_pods(&second).await.into_iter().sum::<usize>(), 4);
+}
+
+/// Without another cluster, a Release stays, and says so. It moves when a cluster is used again.
+#[tokio::test]
+async fn a_release_without_another_cluster_stays() {
+    let ns = &TestNamespace::new(Scope::Namespaced).await;
+    let app = &TestApplication::new(ns, "web").await;
+    app.apply(in_one_cluster(app, "0.0.1", ALL_IN)).await;
+    let first = app.completed(0).await;
+    let place = clusters(&first).to_owned();
+    let target = other(app, &place);
+    ns.plugin(&["clusters", "drain", &target, &place]).done();
+    let stays = app
+        .becomes(0, "reported to stay", |it| {
+            reason(it, "Scheduled")[1].contains("there is no other one")
+        })
+        .await;
+    assert_eq!(condition(&stays, "Scheduled"), "True");
+    assert_eq!(clusters(&stays), place);
+    let pods = app.ready_pods(&stays).await.into_iter().sum::<usize>();
+    assert_eq!((pods, name(&stays)), (4, name(&first)));
+    ns.plugin(&["clusters", "undrain", &target]).done();
+    app.becomes(0, "in the other cluster", |it| {
+        clusters(it) == target && reason(it, "Scheduled") == ["", ""]
+    })
+    .await;
+}
+
+/// Of two clusters, the namespace is assigned to one.
+#[tokio::test]
+async fn a_release_uses_only_clusters_of_its_namespace() {
+    let ns = &TestNamespace::new(Scope::Namespaced).await;
+    let app = &TestApplication::new(ns, "web").await;
+    let foreign = app.clusters[1].joined.name();
+    let assignment = object("baton.run/v1alpha1", "SiteAssignment", &ns.unique("others")).with(
+        "/spec",
+        json!({
+            "clusters": { "names": [foreign] },
+            "namespaces": { "names": ["another-namespace"] },
+        }),
+    );
+    ns.create_elsewhere(&assignment).await;
+    app.apply(in_one_cluster(app, "0.0.1", ALL_IN)).await;
+    let first = app.completed(0).await;
+    assert_eq!(clusters(&first), other(app, foreign));
+    app.apply(app.environment("0.0.2", 1, ALL_IN)).await;
+    let waits = app
+        .becomes(1, "not scheduled", |it| {
+            condition(it, "Scheduled") == "False"
+        })
+        .await;
+    let [found, message] = reason(&waits, "Scheduled");
+    assert_eq!(found, "NotEnoughClustersInRegion");
+    let text = format!(
+        "Namespace \"{}\" may not deliver into: {foreign}",
+        ns.name()
+    );
+    assert!(message.contains(&text), "{message}");
+    ns.delete(&assignment).await;
+    app.completed(1).await;
+}

@@ -1,0 +1,80 @@
+//! `list`: the Releases of Applications, by their clusters.
+
+use baton_view::applications::scheduled::{AllReleases, ScheduledRelease};
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::Exit;
+use crate::{
+    args::GlobalArgs,
+    cluster::lists::once,
+    error::Error,
+    output::{
+        format::{DocumentFormat, document},
+        objects_none_found,
+        table::Table,
+    },
+    subject::object_name,
+};
+
+/// List the Releases of Shipper's Applications, by their clusters
+///
+/// The Releases of all namespaces are listed, or those of the namespace of -n.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ListArgs {
+    /// The Releases to list.
+    #[command(subcommand)]
+    which: Which,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum Which {
+    /// List all Releases
+    #[command(visible_alias = "release")]
+    Releases(Filter),
+    /// List the newest Release of each Application
+    #[command(visible_alias = "contender")]
+    Contenders(Filter),
+}
+
+#[derive(Clone, Debug, Args)]
+struct Filter {
+    /// Only Releases that are scheduled on these clusters and on no others, separated by commas
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = object_name)]
+    clusters: Option<Vec<String>>,
+
+    /// Format for programs, instead of a table
+    #[arg(long, short, value_name = "FORMAT")]
+    output: Option<DocumentFormat>,
+}
+
+pub(crate) async fn run(args: &ListArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    let cluster = global.connect().await?;
+    let output = global.output();
+    let namespace = global.namespace().map(str::to_owned);
+    let question = AllReleases {
+        namespace: namespace.clone(),
+    };
+    let releases = once(&cluster, &question).await?;
+    let (Which::Releases(filter) | Which::Contenders(filter)) = &args.which;
+    let clusters = filter.clusters.as_deref();
+    let found = match &args.which {
+        Which::Releases(_) => releases.all(clusters),
+        Which::Contenders(_) => releases.contenders(clusters),
+    };
+    match filter.output {
+        Some(form) => output.print(&document(form, &json!(found)))?,
+        None if found.is_empty() => objects_none_found(namespace.as_deref()),
+        None => output.print(&table(&found).render(output))?,
+    }
+    Ok(Exit::Fine)
+}
+
+fn table(releases: &[ScheduledRelease]) -> Table {
+    let mut table = Table::new(&["NAMESPACE", "NAME", "CLUSTERS ANNOTATION"]);
+    for release in releases {
+        let clusters = release.clusters.join(",");
+        table.row([release.namespace.as_str(), &release.name, &clusters]);
+    }
+    table
+}
