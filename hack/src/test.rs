@@ -119,10 +119,12 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<ExitStatus, Er
         print_line(&ended.to_string());
     }
     let flaky = retry::kept(&flaky);
-    for Flaky { name, output } in &flaky {
+    for test in &flaky {
+        let Flaky { name, output } = test;
         print_line(&format!(
-            "FLAKY {name}: failed, and passed alone; {}",
-            output.display()
+            "FLAKY {name}: failed, and passed alone; {}\n{}",
+            output.display(),
+            test.cause()
         ));
     }
     if status.success() && flaky.len() > MOST_FLAKY {

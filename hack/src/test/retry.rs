@@ -25,6 +25,9 @@ const MAX_RETRIED: usize = 10;
 /// The exit code of a test binary with failed tests.
 const FAILED: i32 = 101;
 
+/// Maximum length of the cause of a failure in the summary, in lines and in characters of a line.
+const MAX_CAUSE: (usize, usize) = (12, 400);
+
 /// The test binary that cargo wants to run, with its arguments.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -54,6 +57,28 @@ pub(super) struct Flaky {
     pub(super) name: String,
     /// The output of the failed run.
     pub(super) output: PathBuf,
+}
+
+impl Flaky {
+    /// The message of the first panic in the output, with its place, cut to [`MAX_CAUSE`]. Empty if
+    /// the output cannot be read or has no panic.
+    pub(super) fn cause(&self) -> String {
+        cause(&fs::read_to_string(&self.output).unwrap_or_default())
+    }
+}
+
+/// See [`Flaky::cause`].
+fn cause(output: &str) -> String {
+    let (most_lines, most_characters) = MAX_CAUSE;
+    let lines = output.lines();
+    lines
+        .skip_while(|line| !line.contains("panicked at "))
+        .take_while(|line| !line.starts_with("note: run with `RUST_BACKTRACE"))
+        .take_while(|line| line.trim() != "stack backtrace:")
+        .take(most_lines)
+        .map(|line| line.chars().take(most_characters).collect())
+        .collect::<Vec<String>>()
+        .join("\n")
 }
 
 /// Runs the binary, and its failed tests once more.

@@ -57,6 +57,19 @@ fn the_output_of_a_test_ends_with_the_next_one_or_the_list() {
 }
 
 #[test]
+fn a_cause_is_the_first_panic() {
+    let output = "creates a ConfigMap\nthread 'a' (7) panicked at suite/a.rs:1:2:\nnot equal\n left: 1\n\
+                  stack backtrace:\n 0: main\nthread 'b' (8) panicked at suite/b.rs:1:2:\n";
+    let expected = "thread 'a' (7) panicked at suite/a.rs:1:2:\nnot equal\n left: 1";
+    assert_eq!(cause(output), expected);
+    assert_eq!(cause("creates a ConfigMap"), "");
+    let lines = format!("panicked at a\n{}", "x\n".repeat(100));
+    assert_eq!(cause(&lines).lines().count(), MAX_CAUSE.0);
+    let line = format!("panicked at {}", "ü".repeat(1000));
+    assert_eq!(cause(&line).chars().count(), MAX_CAUSE.1);
+}
+
+#[test]
 fn a_test_that_passes_in_the_second_run_is_flaky() {
     let check = |output: &str, code: i32, expected: &[&str]| {
         let second = Run {
