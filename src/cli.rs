@@ -138,6 +138,20 @@ pub(crate) struct ManagerArgs {
     )]
     pub chart_cache: Option<PathBuf>,
 
+    /// Address for the admission webhook over HTTPS, in the form of --metrics-addr; "0" turns it off
+    ///
+    /// The webhook refuses override annotations that name RolloutBlocks which do not exist. It needs
+    /// the ValidatingWebhookConfiguration in config/policy and the rights in config/rbac. The manager
+    /// makes its certificate and renews it.
+    #[arg(
+        long,
+        env = "BATON_WEBHOOK_ADDR",
+        hide_env_values = true,
+        default_value = "0",
+        value_name = "ADDRESS"
+    )]
+    pub webhook_addr: ListenAddr,
+
     /// True if `PKO_FORCE_ADOPTION` is set and not empty: every object is adopted, even if another
     /// controller owns it. It is not a flag, as it is meant only for the bootstrap job of Package
     /// Operator.

@@ -8,7 +8,7 @@ use baton_kubernetes::{
     lease::{AcquireError, LeaseLost},
 };
 use baton_records::api::ApiError;
-use baton_runtime::server::BindError;
+use baton_runtime::server::{BindError, https::HttpsError};
 use baton_terminal::kubeconfig::ConfigError;
 
 /// The reason that a process could not start, or had to stop.
@@ -47,6 +47,9 @@ pub(crate) enum Error {
     /// An address is in use.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// The webhook cannot be served.
+    #[error(transparent)]
+    Webhook(#[from] HttpsError),
     /// The lease cannot be acquired.
     #[error(transparent)]
     Acquire(#[from] AcquireError),

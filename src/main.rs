@@ -4,6 +4,7 @@
 //!   an API server (`baton-kubernetes`).
 //! - [`controllers`] reconcile one object at a time.
 //! - [`agent`] connects the controllers in another cluster to the hub.
+//! - [`webhook`] answers the API server about overrides of rollout blocks.
 //! - [`run`] wires the processes together; [`cli`] and [`logs`] are their interface.
 
 mod agent;
@@ -13,6 +14,7 @@ mod delivery;
 mod error;
 mod logs;
 mod run;
+mod webhook;
 
 use baton_fleet::membership;
 use baton_kubernetes::error::one_line;

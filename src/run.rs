@@ -39,7 +39,12 @@ use baton_records::{
     revision::RevisionKind,
     slice::{SliceKind, SliceRecord},
 };
-use baton_runtime::{clock::Clock, controller::Controllers, metrics::Metrics, server::Readiness};
+use baton_runtime::{
+    clock::Clock,
+    controller::Controllers,
+    metrics::Metrics,
+    server::{Readiness, https::HttpsError},
+};
 use baton_terminal::kubeconfig::load_client_config;
 use baton_typed::stores::Stores;
 use http::Uri;
@@ -70,6 +75,7 @@ use crate::{
         shared::{Events, Shared},
     },
     error::Error,
+    webhook::{self, Webhook},
 };
 
 /// Runs the manager until a signal stops it.
@@ -154,6 +160,7 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
         &mut tasks,
     );
 
+    let _webhook = start_webhook(&args, (&client, &fence), &shared, blocks).await?;
     let stores = [&apps.context.stores.all, &rollouts.context.stores.all];
     readiness.set_waiting_for("the list of revisions");
     tokio::select! {
@@ -203,6 +210,18 @@ async fn hub_uid(client: &Client, url: &Uri) -> Result<Option<String>, Error> {
             cause: request_failure(&error),
         })),
     }
+}
+
+/// Starts the admission webhook; `None` if it is turned off.
+async fn start_webhook(
+    args: &ManagerArgs,
+    own: (&Client, &Fence),
+    shared: &Shared,
+    blocks: &RolloutBlocks,
+) -> Result<Option<Webhook>, HttpsError> {
+    let namespace = args.process.namespace.as_str();
+    let (blocks, clock) = (blocks.clone(), shared.clock.clone());
+    webhook::start(&args.webhook_addr, namespace, blocks, own, clock).await
 }
 
 /// Starts to connect to the clusters. The receiver gets the names of clusters whose link has changed.

@@ -10,6 +10,10 @@ pub const VERSION: &str = "v1alpha1";
 /// `apiVersion` of the kinds of [`GROUP`].
 pub const API_VERSION: &str = "package-operator.run/v1alpha1";
 
+/// Name of the `ValidatingWebhookConfiguration` by which API servers find the manager's webhook, and of
+/// its Service. An addition to Shipper.
+pub const WEBHOOK: &str = "baton-webhook";
+
 /// API group of the kinds that neither Package Operator nor Shipper has.
 pub const BATON_GROUP: &str = "baton.run";
 /// `apiVersion` of the kinds of [`BATON_GROUP`].

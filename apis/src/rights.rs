@@ -4,7 +4,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::constants::{BATON_GROUP, GROUP, shipper};
+use crate::constants::{BATON_GROUP, GROUP, WEBHOOK, shipper};
 
 const READ: [&str; 3] = ["get", "list", "watch"];
 const ALL: [&str; 7] = [
@@ -147,6 +147,25 @@ pub fn children() -> Vec<Value> {
 /// The rights to read the credentials of clusters.
 pub fn credentials() -> Vec<Value> {
     vec![rule("", &["secrets"], &READ)]
+}
+
+/// The rights to let the API server trust the certificate of the admission webhook.
+pub fn webhook() -> Vec<Value> {
+    let mut own = rule(
+        "admissionregistration.k8s.io",
+        &["validatingwebhookconfigurations"],
+        &["get", "patch"],
+    );
+    own["resourceNames"] = json!([WEBHOOK]);
+    vec![own]
+}
+
+/// The rights to store that certificate, in the namespace of the manager.
+pub fn webhook_certificate() -> Vec<Value> {
+    let mut own = rule("", &["secrets"], &["get", "update"]);
+    own["resourceNames"] = json!([WEBHOOK]);
+    // A role cannot limit creation to a name.
+    vec![rule("", &["secrets"], &["create"]), own]
 }
 
 /// The rights to hold the lease that makes one replica the leader.

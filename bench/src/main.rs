@@ -393,6 +393,13 @@ mod tests {
         Options::command().debug_assert();
     }
 
+    /// `cargo dev bench --help` prints this snapshot, because a build of the bench takes minutes.
+    #[test]
+    fn the_help_is_known_without_a_build() {
+        let mut command = Options::command().term_width(110);
+        insta::assert_snapshot!("help", command.render_long_help());
+    }
+
     #[test]
     fn a_variable_without_a_name_is_refused() {
         let pair = |name: &str, value: &str| Ok((name.to_owned(), value.to_owned()));

@@ -36,6 +36,12 @@ use crate::interrupt::print_line;
 use crate::paths::Dirs;
 use crate::tools::{Tool, Toolbox};
 
+/// The server that ends if the API server is not healthy within 30 s. It is started again, because a
+/// start takes longer on a loaded machine.
+const IMPATIENT: &str = "kube-controller-manager";
+/// Maximum number of these starts.
+const MAX_RESTARTS: usize = 3;
+
 /// The time that a bed may take to be ready. It takes some seconds, and longer on a loaded machine.
 const TIMEOUT: Duration = Duration::from_mins(2);
 
@@ -352,10 +358,17 @@ impl Bed {
 
     /// Returns when one of the started servers has ended.
     async fn death(&self) -> Error {
+        let mut restarts = 0;
         loop {
             sleep(Duration::from_millis(200)).await;
             match processes::dead(&self.dir) {
                 Ok(dead) if dead.is_empty() => {}
+                Ok(dead) if dead == [IMPATIENT] && restarts < MAX_RESTARTS => {
+                    restarts += 1;
+                    if let Err(error) = self.spawn(IMPATIENT) {
+                        return error;
+                    }
+                }
                 Ok(dead) => {
                     let component = dead[0];
                     return Error::Died {

@@ -147,6 +147,13 @@ enum Error {
     Exec(#[from] exec::Error),
 }
 
+/// The help of the bench, from the snapshot of its test.
+fn bench_help() -> &'static str {
+    let snapshot = include_str!("../../bench/src/snapshots/baton_bench__tests__help.snap");
+    let text = snapshot.splitn(3, "---\n").nth(2);
+    text.unwrap_or(snapshot)
+}
+
 /// Parses the arguments and runs the task.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -160,6 +167,9 @@ async fn run(task: Task) -> Result<ExitCode, Error> {
         Task::RunTests(options) => return Ok(retry::run(&options)?),
         Task::Demo(options) => demo::run(&dirs, &options).await?,
         Task::Record => record::run(&dirs).await?,
+        Task::Bench { args } if args.iter().any(|arg| arg == "--help" || arg == "-h") => {
+            print!("{}", bench_help());
+        }
         Task::Bench { args } => {
             // The bench is optimised: it shares the machine with the API server and the manager,
             // and would slow them down.
@@ -244,5 +254,6 @@ mod tests {
             panic!("another task");
         };
         assert_eq!(args, given);
+        assert!(bench_help().contains("Usage: cargo dev bench [OPTIONS]"));
     }
 }

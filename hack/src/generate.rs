@@ -140,6 +140,7 @@ fn files() -> Result<Vec<(String, String)>, Error> {
         .map(|(_, crd)| crd.metadata.name.unwrap_or_default());
     groups.push(manifests::policy(&names.collect::<Vec<_>>()));
     groups.push(manifests::blocks());
+    groups.push(manifests::webhook());
     groups.push(manifests::environments());
     groups.push(monitoring()?);
 

@@ -43,6 +43,7 @@ const LAYERS: &[&[&str]] = &[
     &["crates/fleet"],
     &["src/delivery"],
     &["src/controllers"],
+    &["src/webhook"],
     &["src/cli"],
     &["src/logs"],
     &["src/error"],

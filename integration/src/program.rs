@@ -282,7 +282,9 @@ pub fn temporary(name: &str) -> PathBuf {
     dir.join(format!("{}-{name}", std::process::id()))
 }
 
-fn free_address() -> SocketAddr {
+/// Returns an address of this machine that is free now.
+#[must_use]
+pub fn free_address() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     listener.local_addr().unwrap()
 }

@@ -11,7 +11,7 @@ pub mod reasons;
 mod tests;
 mod traffic;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use baton_apis::{ConditionStatus, ShipperCondition, conditions::Reason};
 use jiff::Timestamp;
@@ -93,7 +93,10 @@ struct Summary {
 struct Clusters {
     kind: Kind,
     update: Update,
-    /// Name and condition `Ready` of each cluster.
+    /// The clusters in which the target wants no pods, or no traffic.
+    unwanted: BTreeSet<String>,
+    /// Name and condition `Ready` of each cluster that has to be ready; instead the condition
+    /// `Operational` if the controller cannot work there.
     ready: Vec<(String, Option<ShipperCondition>)>,
     /// Number of clusters whose agents are not connected.
     offline: usize,
@@ -105,10 +108,18 @@ impl Clusters {
         Self {
             kind,
             update,
+            unwanted: BTreeSet::new(),
             ready: Vec::new(),
             offline: 0,
             events: Vec::new(),
         }
+    }
+
+    /// The target wants nothing in these clusters. Those of them whose Clusters do not exist need not be
+    /// ready: nobody can remove anything there.
+    fn with_unwanted<'c>(mut self, clusters: impl Iterator<Item = &'c String>) -> Self {
+        self.unwanted = clusters.cloned().collect();
+        self
     }
 
     /// Sets the conditions of the next cluster; returns them with their summary.
@@ -154,14 +165,27 @@ impl Clusters {
                 .push(Event::normal(self.kind.cluster_event(), changes));
         }
         let conditions = conditions.into_list();
-        if result.is_err_and(|failure| failure.cause == Cause::AgentLost) {
-            self.offline += 1;
-            if self.update.ignores_offline {
+        match result.err().map(|failure| failure.cause) {
+            Some(Cause::AgentLost) => {
+                self.offline += 1;
+                if self.update.ignores_offline {
+                    return (conditions, summary);
+                }
+            }
+            Some(Cause::NoCluster) if self.unwanted.contains(name) => {
                 return (conditions, summary);
             }
+            _ => {}
         }
-        self.ready
-            .push((name.to_owned(), find(&conditions, READY).cloned()));
+        let ready = find(&conditions, READY);
+        let reported = match self.kind {
+            // In Shipper, the message says nothing about a cluster in which the controller cannot work.
+            Kind::Installation => ready,
+            Kind::Capacity | Kind::Traffic => ready
+                .filter(|it| it.status != ConditionStatus::Unknown)
+                .or_else(|| find(&conditions, OPERATIONAL)),
+        };
+        self.ready.push((name.to_owned(), reported.cloned()));
         (conditions, summary)
     }
 
@@ -185,8 +209,7 @@ impl Clusters {
         (conditions.into_list(), self.events)
     }
 
-    /// The clusters that are not ready, sorted, with reason and message. A cluster in which the
-    /// controller cannot work has neither.
+    /// The clusters that are not ready, sorted, with reason and message.
     fn unready(&self) -> Vec<String> {
         let unready = self.ready.iter().filter_map(|(name, ready)| {
             let ready = ready

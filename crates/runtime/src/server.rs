@@ -1,4 +1,6 @@
-//! The HTTP endpoints: `/metrics`, `/healthz`, `/readyz`.
+//! The HTTP endpoints: `/metrics`, `/healthz`, `/readyz`, and those over HTTPS.
+
+pub mod https;
 
 use std::{
     fmt,
@@ -26,9 +28,12 @@ use hyper_util::{
 };
 use parking_lot::Mutex;
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     task::JoinSet,
+    time::timeout,
 };
+use tokio_rustls::TlsAcceptor;
 use tracing::{debug, info, warn};
 
 use crate::{exposition::plain_text, metrics::Metrics};
@@ -38,6 +43,11 @@ const PLAIN_METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Time limit of a client for its request line and headers, and of an idle connection.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// The same with TLS. The API server keeps a connection for 90 s, and repeats no request on one that was
+/// closed.
+const TLS_HEADER_TIMEOUT: Duration = Duration::from_mins(2);
+/// Time limit for the handshake of TLS.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Number of connections served at a time per listener; more wait in the kernel.
 const CONNECTIONS: usize = 64;
 
@@ -162,7 +172,7 @@ pub async fn serve(
 ) -> Result<Servers, BindError> {
     let mut listeners = JoinSet::new();
     let mut start = |(listener, address), router| {
-        listeners.spawn(accept(listener, router));
+        listeners.spawn(accept(listener, router, None));
         address
     };
     let both = metrics_addr == health_addr && metrics_addr.fixed_port().is_some();
@@ -216,9 +226,9 @@ async fn bind(
         })
 }
 
-/// Accepts connections up to a limit, and serves them. `axum::serve` limits neither their number
-/// nor the time that a client takes for its headers.
-async fn accept(listener: TcpListener, router: Router) {
+/// Accepts connections up to a limit, and serves them, with TLS if it is given. `axum::serve` limits
+/// neither their number nor the time that a client takes for its headers.
+async fn accept(listener: TcpListener, router: Router, tls: Option<TlsAcceptor>) {
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
@@ -227,7 +237,7 @@ async fn accept(listener: TcpListener, router: Router) {
         }
         match listener.accept().await {
             Ok((stream, _peer)) => {
-                connections.spawn(serve_connection(stream, router.clone()));
+                connections.spawn(serve_client(stream, router.clone(), tls.clone()));
             }
             Err(error) => {
                 // In most cases the process has no file descriptors left. The loop continues when
@@ -239,11 +249,26 @@ async fn accept(listener: TcpListener, router: Router) {
     }
 }
 
-async fn serve_connection(stream: TcpStream, router: Router) {
+async fn serve_client(stream: TcpStream, router: Router, tls: Option<TlsAcceptor>) {
+    let Some(tls) = tls else {
+        return serve_connection(stream, router, HEADER_TIMEOUT).await;
+    };
+    match timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await {
+        Ok(Ok(stream)) => serve_connection(stream, router, TLS_HEADER_TIMEOUT).await,
+        Ok(Err(error)) => debug!(%error, "a client does not accept the TLS of an endpoint"),
+        Err(_) => debug!("a client took too long for the TLS of an endpoint"),
+    }
+}
+
+async fn serve_connection(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    router: Router,
+    header_timeout: Duration,
+) {
     let service = TowerToHyperService::new(router);
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
+        .header_read_timeout(header_timeout)
         .serve_connection(TokioIo::new(stream), service);
     if let Err(error) = served.await {
         debug!(%error, "a connection to an endpoint ended early");

@@ -1,6 +1,10 @@
 //! The other manifests besides the custom resource definitions: namespace, access rights,
 //! deployment.
 
+mod webhook;
+
+pub(super) use webhook::configuration as webhook;
+
 use baton_apis::{
     constants::{
         ANNOTATION_ALLOW_DELETION,
@@ -148,6 +152,18 @@ fn manager() -> String {
     format!("system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}")
 }
 
+/// The user names that rollout blocks and their overrides do not concern: the manager and the controllers
+/// of the control plane.
+fn exempt() -> [String; 4] {
+    [
+        manager(),
+        "system:serviceaccount:kube-system:generic-garbage-collector".to_owned(),
+        "system:serviceaccount:kube-system:namespace-controller".to_owned(),
+        // Controllers without service accounts of their own.
+        "system:kube-controller-manager".to_owned(),
+    ]
+}
+
 /// The admission policy that keeps the environments of Releases.
 pub(super) fn environments() -> Group {
     let name = "baton-release-environment";
@@ -184,13 +200,6 @@ pub(super) fn environments() -> Group {
 /// The admission policy by which RolloutBlocks hold while the manager is down.
 pub(super) fn blocks() -> Group {
     let name = "baton-rollout-blocks";
-    let exempt = [
-        manager(),
-        "system:serviceaccount:kube-system:generic-garbage-collector".to_owned(),
-        "system:serviceaccount:kube-system:namespace-controller".to_owned(),
-        // Controllers without service accounts of their own.
-        "system:kube-controller-manager".to_owned(),
-    ];
     let annotations = "variables.subject.metadata.annotations";
     let overrides = format!(
         "(has({annotations}) && '{ANNOTATION_BLOCK_OVERRIDE}' in {annotations} ? \
@@ -215,7 +224,7 @@ pub(super) fn blocks() -> Group {
                 },
                 {
                     "name": "not-by-a-controller",
-                    "expression": format!("!(request.userInfo.username in {})", json!(exempt)),
+                    "expression": format!("!(request.userInfo.username in {})", json!(exempt())),
                 },
             ],
             "variables": [
@@ -276,7 +285,7 @@ pub(super) fn tenants() -> Group {
 }
 
 /// The rights of the manager, in files by purpose.
-pub(super) fn roles() -> [Group; 4] {
+pub(super) fn roles() -> [Group; 5] {
     let group = |name, comment, manifests| Group {
         path: format!("rbac/{name}.yaml"),
         comment,
@@ -292,6 +301,7 @@ pub(super) fn roles() -> [Group; 4] {
         group("children", CHILDREN_COMMENT, children),
         group("clusters", CLUSTERS_COMMENT, clusters),
         group("leader-election", LEADER_COMMENT, leader),
+        webhook::certificate(),
     ]
 }
 
@@ -355,9 +365,12 @@ pub(super) fn deployment() -> Value {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::{
-        admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding},
+        admissionregistration::v1::{
+            ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+            ValidatingWebhookConfiguration,
+        },
         apps::v1::Deployment,
-        core::v1::{Namespace, ServiceAccount},
+        core::v1::{Namespace, Service, ServiceAccount},
         rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
     };
     use serde::{Serialize, de::DeserializeOwned};
@@ -374,9 +387,14 @@ mod tests {
         let mut roles = roles().map(|group| group.manifests).concat();
         roles.extend(tenants().manifests);
         roles.extend(policy(&["a.b".to_owned()]).manifests);
+        roles.extend(webhook().manifests);
         for manifest in roles.iter().chain([&namespace(), &deployment()]) {
             match manifest["kind"].as_str().unwrap() {
                 "Namespace" => check::<Namespace>(manifest),
+                "Service" => check::<Service>(manifest),
+                "ValidatingWebhookConfiguration" => {
+                    check::<ValidatingWebhookConfiguration>(manifest);
+                }
                 "ServiceAccount" => check::<ServiceAccount>(manifest),
                 "ClusterRole" => check::<ClusterRole>(manifest),
                 "ClusterRoleBinding" => check::<ClusterRoleBinding>(manifest),

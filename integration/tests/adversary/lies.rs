@@ -4,6 +4,7 @@
 //! versions: one before the lie, one while it happens, and one after it. The table has what each lie has
 //! done to the objects of the user; see [`Column`].
 
+mod applications;
 mod forgeries;
 mod observer;
 mod releases;
@@ -30,6 +31,8 @@ enum Lie {
     Restored(Place, bool),
     /// The hub loses all objects in the middle of a rollout, and gets those of a backup.
     Wiped,
+    /// The same with 50 Applications at a step, and five deployments to sites.
+    WipedWithMany,
     /// The clock of the manager jumps by this number of seconds, for good or for some time.
     Manager(i64, Option<Duration>),
     /// The same for the clock of the agent.
@@ -40,7 +43,7 @@ enum Lie {
     ForgedRelease,
 }
 
-const LIES: [(&str, Lie); 22] = [
+const LIES: [(&str, Lie); 23] = [
     ("hub restored", Lie::Restored(Place::Hub, false)),
     (
         "hub restored and manager restarted",
@@ -57,6 +60,7 @@ const LIES: [(&str, Lie); 22] = [
         Lie::Restored(Place::Pull, true),
     ),
     ("hub wiped", Lie::Wiped),
+    ("hub with 50 Applications wiped", Lie::WipedWithMany),
     ("manager an hour back", Lie::Manager(-HOUR, None)),
     (
         "manager an hour back for 12 s",
@@ -136,6 +140,7 @@ async fn under(lie: Lie) -> Findings {
     let alone = match lie {
         Lie::Restored(place, _) => place.site(),
         Lie::ForgedRelease => return releases::under_forged_numbers().await,
+        Lie::WipedWithMany => return applications::in_a_wiped_hub().await,
         _ => None,
     };
     let mut scene = Scene::new(alone).await;
@@ -168,7 +173,7 @@ async fn under(lie: Lie) -> Findings {
                 scene.ns.cluster().delete(&object, "Background").await;
             }
         }
-        Lie::ForgedRelease | Lie::Wiped => {}
+        Lie::ForgedRelease | Lie::Wiped | Lie::WipedWithMany => {}
     }
     scene.settle().await;
     scene.roll_out().await;

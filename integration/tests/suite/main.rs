@@ -94,6 +94,7 @@ mod release_targets;
 mod releases;
 mod releases_agent;
 mod releases_blocks;
+mod releases_blocks_webhook;
 mod releases_drain;
 mod releases_faults;
 mod releases_forged;

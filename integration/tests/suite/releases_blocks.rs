@@ -18,13 +18,13 @@ fn block(name: &str) -> Entry {
 }
 
 /// Creates a block in the namespace of a test, and returns its full name.
-async fn blocked(ns: &TestNamespace, name: &str) -> String {
+pub(crate) async fn blocked(ns: &TestNamespace, name: &str) -> String {
     ns.create(&block(name)).await;
     format!("{}/{name}", ns.name())
 }
 
 /// Sets the override of an object.
-async fn set_override(ns: &TestNamespace, object: &Value, blocks: &str) {
+pub(crate) async fn set_override(ns: &TestNamespace, object: &Value, blocks: &str) {
     let annotations = json!({ ANNOTATION_BLOCK_OVERRIDE: blocks });
     let patch = json!({ "metadata": { "annotations": annotations } });
     ns.cluster().merge(object, &patch).await.unwrap();
@@ -139,8 +139,14 @@ async fn an_application_overrides_a_block() {
     })
     .await;
     let release_name = format!("{}/{}", ns.name(), name(&second));
-    is_overridden_by(ns, &block("frozen"), &app_name, &release_name).await;
-    ns.delete(&block("frozen")).await;
+    is_overridden_by(ns, &frozen, &app_name, &release_name).await;
+    let version = |live: Value| live["metadata"]["resourceVersion"].clone();
+    let written = version(ns.live(&frozen).await);
+    ns.stays(Duration::from_secs(2), "the block", async || {
+        version(ns.live(&frozen).await) == written
+    })
+    .await;
+    ns.delete(&frozen).await;
     let is_empty = |live: &Value| {
         live["metadata"]["annotations"][ANNOTATION_BLOCK_OVERRIDE] == ""
             && condition(live, "Blocked") == "False"
@@ -317,7 +323,11 @@ async fn enforce(ns: &TestNamespace, policy: &str) {
 
 /// Returns the refusal of an edit, once the server uses policies and their parameters. `patch` returns
 /// another edit for each number.
-async fn refusal(ns: &TestNamespace, object: &Value, patch: impl Fn(u64) -> Value) -> String {
+pub(crate) async fn refusal(
+    ns: &TestNamespace,
+    object: &Value,
+    patch: impl Fn(u64) -> Value,
+) -> String {
     let (refused, round) = (RefCell::new(String::new()), Cell::new(1));
     ns.eventually("the policy to be in force", async || {
         round.set(round.get() % 20 + 1);

@@ -4,6 +4,8 @@ use baton_integration::application::{
     ALL_IN, Step, TestApplication, VANGUARD, condition, name, reason,
 };
 use baton_integration::prelude::*;
+use baton_integration::proxy::{Mode, Proxy};
+use baton_integration::sites::{PUSH, Site};
 use tokio::time::sleep;
 
 /// Returns an environment for one of the two clusters of an Application.
@@ -209,4 +211,94 @@ async fn a_release_uses_only_clusters_of_its_namespace() {
     assert!(message.contains(&text), "{message}");
     ns.delete(&assignment).await;
     app.completed(1).await;
+}
+
+/// A block holds the move of a Release as well.
+#[tokio::test]
+async fn a_release_under_a_block_moves_after_it() {
+    let ns = &TestNamespace::new(Scope::Namespaced).await;
+    let app = &TestApplication::new(ns, "web").await;
+    app.apply(in_one_cluster(app, "0.0.1", ALL_IN)).await;
+    let first = app.completed(0).await;
+    let drained = clusters(&first).to_owned();
+    let target = other(app, &drained);
+    let block = TestApplication::kind("RolloutBlock", "frozen").with(
+        "/spec",
+        json!({ "message": "holidays", "author": { "type": "user", "name": "jane" } }),
+    );
+    ns.create(&block).await;
+    app.becomes(0, "blocked", |it| condition(it, "Blocked") == "True")
+        .await;
+    ns.plugin(&["clusters", "drain", &drained]).done();
+    ns.stays(Duration::from_secs(2), "the cluster", async || {
+        clusters(&app.release(0).await) == drained
+    })
+    .await;
+    assert_eq!(app.ready_pods(&first).await.into_iter().sum::<usize>(), 4);
+    let moved = async {
+        ns.delete(&block).await;
+        app.becomes(0, "in the other cluster", |it| clusters(it) == target)
+            .await;
+    };
+    with_pods(app, &[first], 4, moved).await;
+}
+
+/// A cluster is drained in the middle of a step, and its Cluster is deleted while it cannot be reached.
+/// The rollout reports that, the next one goes to another cluster, and nothing waits for the deleted one.
+#[tokio::test]
+async fn a_drained_cluster_is_removed_while_it_is_offline() {
+    let ns = &TestNamespace::new(Scope::Namespaced).await;
+    let site = Site::get(PUSH).await;
+    let proxy = Proxy::start(site.address()).await;
+    let app = &TestApplication::through(ns, "web", &site, &proxy.url()).await;
+    let [hub, gone] = [0, 1].map(|at| app.clusters[at].joined.name());
+    ns.plugin(&["clusters", "drain", hub]).done();
+    app.apply(in_one_cluster(app, "0.0.1", ALL_IN)).await;
+    app.completed(0).await;
+    app.apply(in_one_cluster(app, "0.0.2", VANGUARD)).await;
+    app.at_step(1, 0).await;
+    ns.plugin(&["clusters", "undrain", hub]).done();
+    proxy.set(Mode::Cut).await;
+    app.clusters[1].joined.becomes("Connected", "False").await;
+    app.promote(1, 1).await;
+    ns.plugin(&["clusters", "drain", gone]).done();
+    let names_it = |it: &Value| {
+        let conditions = it["status"]["strategy"]["conditions"].as_array();
+        let mut conditions = conditions.into_iter().flatten();
+        conditions.any(|it| it["status"] == "False" && it["message"].to_string().contains(gone))
+    };
+    app.becomes(1, "waiting for the cluster", names_it).await;
+    let cluster = app.clusters[1].joined.reference();
+    ns.cluster().delete(&cluster, "Background").await;
+    ns.eventually("the Cluster to be gone", async || {
+        ns.cluster().get(&cluster).await.is_none()
+    })
+    .await;
+    let text = format!("clusters \"{gone}\" do not exist; ");
+    let is_unknown = |it: &Value| reason(it, "Scheduled")[1].starts_with(&text);
+    let waiting = app
+        .becomes(1, "waiting for a missing Cluster", is_unknown)
+        .await;
+    assert_eq!(clusters(&waiting), gone);
+    app.apply(in_one_cluster(app, "0.0.1", ALL_IN)).await;
+    let third = app.completed(2).await;
+    assert_eq!(
+        (clusters(&third), app.ready_pods(&third).await[0]),
+        (hub, 4)
+    );
+    ns.delete(&app.entry()).await;
+    ns.eventually("no Releases and targets", async || {
+        let mut left = 0;
+        for kind in [
+            "Release",
+            "InstallationTarget",
+            "CapacityTarget",
+            "TrafficTarget",
+        ] {
+            let like = ns.reference(&TestApplication::kind(kind, "any"));
+            left += ns.cluster().list(&like, "").await.len();
+        }
+        left == 0
+    })
+    .await;
 }

@@ -235,10 +235,10 @@ pub(super) fn cause(link: &ClusterLink) -> Cause {
         ClusterLink::Pull(Contact::Lost { .. }) => Cause::AgentLost,
         ClusterLink::Pull(Contact::Expected) => Cause::NotObserved,
         ClusterLink::Down { .. } if link.is_connecting() => Cause::NotObserved,
-        ClusterLink::Unknown
-        | ClusterLink::Down { .. }
-        | ClusterLink::Pull(Contact::Reported)
-        | ClusterLink::Up(_) => Cause::NoClient,
+        ClusterLink::Unknown => Cause::NoCluster,
+        ClusterLink::Down { .. } | ClusterLink::Pull(Contact::Reported) | ClusterLink::Up(_) => {
+            Cause::NoClient
+        }
     }
 }
 
@@ -290,7 +290,7 @@ mod tests {
         for (link, cause, expected) in [
             (
                 ClusterLink::Unknown,
-                Cause::NoClient,
+                Cause::NoCluster,
                 "cluster \"a\" unknown; please check if cluster exists in management cluster",
             ),
             (

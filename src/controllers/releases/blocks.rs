@@ -38,6 +38,10 @@ use tracing::warn;
 use super::{AtStep as _, Context, Error, is_permanent};
 use crate::delivery::rollout_blocks::{applies, obeys};
 
+/// Maximum number of objects of a kind in the status of a block, so that the block stays far below the
+/// size that etcd stores.
+const MAX_NAMES: usize = 200;
+
 /// States the overrides of blocks.
 ///
 /// A block has a finalizer while objects override it. So the override of a deleted block is removed
@@ -138,9 +142,13 @@ fn names<K: Overriding>(store: &Store<K>, block: &Key, present: &str) -> String 
     )
 }
 
+/// The first names in alphabetical order, separated by commas, and the number of the others.
 fn joined(names: impl Iterator<Item = String>) -> String {
-    let sorted: BTreeSet<_> = names.collect();
-    Vec::from_iter(sorted).join(",")
+    let mut sorted = Vec::from_iter(BTreeSet::from_iter(names));
+    let others = sorted.len().saturating_sub(MAX_NAMES);
+    sorted.truncate(MAX_NAMES);
+    sorted.extend((others > 0).then(|| format!("{others} more")));
+    sorted.join(",")
 }
 
 /// The block with a name, `namespace/name`.
@@ -328,3 +336,17 @@ impl Blocks {
 }
 
 const REMOVING: &str = "removing the override of a deleted block";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_has_a_limited_number_of_names() {
+        let joined_names = |count: usize| joined((0..count).rev().map(|at| format!("ns/{at:03}")));
+        assert_eq!(joined_names(0), "");
+        assert_eq!(joined_names(3), "ns/000,ns/001,ns/002");
+        assert!(joined_names(MAX_NAMES).ends_with(",ns/199"));
+        assert!(joined_names(MAX_NAMES + 7).ends_with(",ns/199,7 more"));
+    }
+}

@@ -36,7 +36,8 @@ impl PassOutcome {
         self.add(match failure.cause {
             // No watch reports that a cluster serves a kind by now.
             Cause::Read | Cause::Write | Cause::Discovery | Cause::UnknownKind => Self::Failed,
-            Cause::NoClient
+            Cause::NoCluster
+            | Cause::NoClient
             | Cause::AgentLost
             | Cause::NotObserved
             | Cause::Unreported

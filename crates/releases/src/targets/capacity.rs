@@ -21,7 +21,9 @@ pub fn capacity(
     update: Update,
 ) -> Updated<CapacityTargetStatus> {
     let previous = target.status.clone().unwrap_or_default();
-    let mut clusters = Clusters::new(Kind::Capacity, update);
+    let unwanted = target.spec.clusters.iter().filter(|it| it.percent == 0);
+    let mut clusters =
+        Clusters::new(Kind::Capacity, update).with_unwanted(unwanted.map(|it| &it.name));
     let untried = Err(Failure::untried());
     let names: BTreeSet<_> = target
         .spec

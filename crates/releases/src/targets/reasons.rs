@@ -52,7 +52,9 @@ impl Failure {
 /// The kind of a failure in a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Cause {
-    /// The cluster does not exist, or is not connected.
+    /// The Cluster does not exist.
+    NoCluster,
+    /// The cluster is not connected.
     NoClient,
     /// The agent of the cluster is not connected.
     AgentLost,
@@ -112,16 +114,18 @@ impl Kind {
             }
         };
         match (cause, self) {
-            (Cause::NoClient | Cause::AgentLost | Cause::NotObserved, Self::Installation) => {
-                Inoperative(either(
-                    Reason::TargetClusterClientError,
-                    Reason::InternalError,
-                ))
-            }
+            (
+                Cause::NoCluster | Cause::NoClient | Cause::AgentLost | Cause::NotObserved,
+                Self::Installation,
+            ) => Inoperative(either(
+                Reason::TargetClusterClientError,
+                Reason::InternalError,
+            )),
             (Cause::Missing, Self::Capacity) if documented => Unready(Reason::MissingDeployment),
             (Cause::Missing, Self::Traffic) if documented => Unready(Reason::MissingService),
             (
-                Cause::NoClient
+                Cause::NoCluster
+                | Cause::NoClient
                 | Cause::AgentLost
                 | Cause::NotObserved
                 | Cause::Read

@@ -105,14 +105,17 @@ fn outcomes<T>(list: impl IntoIterator<Item = (&'static str, T)>) -> BTreeMap<St
 /// stands for a cluster that is not operational.
 const FAILURES: &str = "
     Capacity     NoClient    -ServerError              -InternalError
+    Capacity     NoCluster   -ServerError              -InternalError
     Capacity     Read        -ServerError              -InternalError
     Capacity     Missing      MissingDeployment        -InternalError
     Capacity     Write        ServerError               InternalError
     Traffic      NoClient    -ServerError              -InternalError
+    Traffic      NoCluster   -ServerError              -InternalError
     Traffic      Read        -ServerError              -InternalError
     Traffic      Missing      MissingService           -InternalError
     Traffic      Write        ServerError               InternalError
     Installation NoClient    -TargetClusterClientError -InternalError
+    Installation NoCluster   -TargetClusterClientError -InternalError
     Installation Read         ServerError               InternalError
     Installation Write        ServerError               InternalError
     Installation Discovery    ClientError               InternalError
@@ -125,8 +128,8 @@ const FAILURES: &str = "
 #[test]
 fn clusters_without_their_agents_are_ignored_unless_there_are_no_others() {
     for (a, b, ignores_offline, expected) in [
-        (None, Some(AgentLost), false, "b: "),
-        (None, Some(NoClient), true, "b: "),
+        (None, Some(AgentLost), false, "b: ServerError no"),
+        (None, Some(NoClient), true, "b: ServerError no"),
         (None, Some(AgentLost), true, ""),
         (None, Some(Write), true, "b: ServerError no"),
         (
@@ -154,6 +157,31 @@ fn clusters_without_their_agents_are_ignored_unless_there_are_no_others() {
     }
 }
 
+/// A cluster that was removed holds a Release only if the Release is to have something there.
+#[test]
+fn a_cluster_that_does_not_exist_has_nothing() {
+    let gone = |cause| outcomes([("a", Err(Failure::new(cause, "gone")))]);
+    for (cause, percent, expected) in [
+        (NoCluster, 0, ""),
+        (NoCluster, 50, "a: ServerError gone"),
+        (NoClient, 0, "a: ServerError gone"),
+    ] {
+        let mut target = capacity_target(&["a"]);
+        target.spec.clusters[0].percent = percent;
+        let status = capacity(&target, &gone(cause), update(Documentation)).status;
+        let ready = find(&status.conditions, READY).unwrap();
+        assert_eq!(ready.message, expected, "{cause:?} {percent}");
+        assert_eq!(ready.status == ConditionStatus::True, expected.is_empty());
+        let operational = find(&status.clusters[0].conditions, OPERATIONAL).unwrap();
+        assert_eq!(operational.message, "gone");
+        let mut target = traffic_target(&["a"]);
+        target.spec.clusters[0].weight = percent.unsigned_abs();
+        let found = outcomes([("a", Err(Failure::new(cause, "gone")))]);
+        let status = traffic(&target, &found, update(Documentation)).status;
+        assert_eq!(find(&status.conditions, READY).unwrap().message, expected);
+    }
+}
+
 #[test]
 fn a_pass_is_incomplete_without_an_observation_of_each_cluster() {
     for (causes, expected) in [
@@ -172,6 +200,7 @@ fn a_pass_is_incomplete_without_an_observation_of_each_cluster() {
 fn reasons_of_clusters_that_could_not_be_worked_in() {
     let kinds = [Kind::Capacity, Kind::Traffic, Kind::Installation];
     let causes = [
+        NoCluster,
         NoClient,
         Read,
         Missing,
@@ -250,8 +279,7 @@ fn reasons_of_clusters_without_the_wanted_pods() {
     }
 }
 
-/// The message of a target lists the clusters that are not ready, sorted. A cluster that is not
-/// operational has no reason.
+/// The message of a target lists the clusters that are not ready, sorted.
 #[test]
 fn the_message_of_a_target_lists_the_clusters_that_are_not_ready() {
     let target = capacity_target(&["d", "b", "a", "c"]);
@@ -265,7 +293,7 @@ fn the_message_of_a_target_lists_the_clusters_that_are_not_ready() {
         ),
     ]);
     let updated = capacity(&target, &outcomes, update(Implementation));
-    let expected = "Operational True | Ready False ClustersNotReady b: InProgress; c: ; d: PodsNotReady 1/5: x";
+    let expected = "Operational True | Ready False ClustersNotReady b: InProgress; c: InternalError no such cluster; d: PodsNotReady 1/5: x";
     assert_eq!(text_of(&updated.status.conditions), expected);
     assert_eq!(updated.status.observed_generation, Some(7));
     let names: Vec<_> = updated
@@ -338,7 +366,7 @@ fn unreachable_clusters_keep_their_reported_numbers() {
     );
     assert_eq!(
         text_of(&updated.status.conditions),
-        "Operational True | Ready False ClustersNotReady b:"
+        "Operational True | Ready False ClustersNotReady b: ServerError gone"
     );
 }
 

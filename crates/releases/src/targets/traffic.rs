@@ -21,7 +21,9 @@ pub fn traffic(
     update: Update,
 ) -> Updated<TrafficTargetStatus> {
     let previous = target.status.clone().unwrap_or_default();
-    let mut clusters = Clusters::new(Kind::Traffic, update);
+    let unwanted = target.spec.clusters.iter().filter(|it| it.weight == 0);
+    let mut clusters =
+        Clusters::new(Kind::Traffic, update).with_unwanted(unwanted.map(|it| &it.name));
     let untried = Err(Failure::untried());
     let names: BTreeSet<_> = target
         .spec

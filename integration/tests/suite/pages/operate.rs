@@ -1,5 +1,6 @@
 //! The pages of the part "Operate".
 
+use baton_apis::constants::WEBHOOK;
 use baton_hack::bed::{Afterwards, Bed};
 use baton_hack::paths::Dirs;
 use baton_integration::endpoint::Endpoint;
@@ -7,7 +8,7 @@ use baton_integration::guard::Guard;
 use baton_integration::manager::Manager;
 use baton_integration::page::Page;
 use baton_integration::prelude::*;
-use baton_integration::program::Log;
+use baton_integration::program::{Log, free_address};
 use baton_integration::sites::{PUSH, Site, TemporaryKubeconfig};
 
 use crate::cluster_commands::turn;
@@ -20,7 +21,9 @@ async fn manager(cluster: &Cluster) -> Manager {
     let token = cluster.token("baton-system", "baton").await;
     let kubeconfig = Endpoint::of_bed(cluster.kubeconfig()).kubeconfig(&token);
     let kubeconfig = TemporaryKubeconfig::new(&kubeconfig);
-    Manager::start_with(kubeconfig.path(), PURPOSE, &["--require-site-assignments"])
+    let webhook = format!("--webhook-addr={}", free_address());
+    let flags = ["--require-site-assignments", &webhook];
+    Manager::start_with(kubeconfig.path(), PURPOSE, &flags)
 }
 
 /// The test removes Baton from its cluster, so it has a control plane of its own.
@@ -49,6 +52,13 @@ async fn baton_is_installed_upgraded_and_removed_and_the_objects_stay() {
     open("docs/start/install.md").await.run().await;
     open("docs/operate/install.md").await.run().await;
     let first = manager(&cluster).await;
+    let webhook = "ValidatingWebhookConfiguration";
+    let webhook = object("admissionregistration.k8s.io/v1", webhook, WEBHOOK).manifest;
+    ns.eventually("the webhook to have a certificate", async || {
+        let webhook = cluster.get(&webhook).await.unwrap();
+        webhook["webhooks"][0]["clientConfig"]["caBundle"].is_string()
+    })
+    .await;
     let content = ns.content().phase("a", [configmap("of-deployment")]);
     let shop = ns.deployment(ns.name()).content(content).create().await;
     shop.concluded_as(1).await;

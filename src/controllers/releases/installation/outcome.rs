@@ -16,7 +16,7 @@ pub(super) fn of(revision: &RevisionRecord, link: &ClusterLink) -> InstallationO
     match link {
         ClusterLink::Unknown => {
             return Err(Failure::new(
-                Cause::NoClient,
+                Cause::NoCluster,
                 "the Cluster does not exist any more",
             ));
         }
@@ -101,7 +101,7 @@ mod tests {
             let link = ClusterLink::Pull(Contact::Reported);
             assert_eq!(of(&record, &link), expected, "{reason}");
             let gone = of(&record, &ClusterLink::Unknown);
-            assert_eq!(gone.unwrap_err().cause, Cause::NoClient);
+            assert_eq!(gone.unwrap_err().cause, Cause::NoCluster);
             let down = |reason| ClusterLink::Down {
                 reason,
                 message: "no answer".into(),

@@ -31,7 +31,7 @@ use serde_json::json;
 use super::{REPORTER, Releases, Sync, Targets, order};
 use crate::controllers::releases::{AtStep as _, Error};
 
-/// The reason that a Release stays in a drained cluster.
+/// The reason that a Release stays in a drained cluster, or in one that does not exist.
 pub(super) struct Stay {
     /// None if it stays only until its step is reached.
     pub reason: Option<Reason>,
@@ -50,20 +50,23 @@ impl Releases {
     /// stays in a drained cluster for now.
     pub(super) fn decide_move(&self, key: &Key, sync: &mut Sync, plan: &Plan) -> Option<Stay> {
         let drained = self.drained();
-        if drained.is_empty() {
-            return None;
-        }
         let Position::Head { .. } = plan.position else {
-            self.leave_after_head(key, sync, &drained);
+            if !drained.is_empty() {
+                self.leave_after_head(key, sync, &drained);
+            }
             return None;
         };
+        let missing = self.missing(&sync.wanted);
+        if drained.is_empty() {
+            return missing;
+        }
         let newest = sync.wanted.clone();
         let before = self.before(key, &newest);
         let own = clusters_of(&newest);
         let theirs = before.as_deref().map(clusters_of).unwrap_or_default();
         let used: BTreeSet<_> = own.union(&theirs).cloned().collect();
         if drained.is_disjoint(&used) {
-            return None;
+            return missing;
         }
         let clusters = self.usable(&key.namespace, &used)?;
         let [own_names, their_names] =
@@ -92,6 +95,7 @@ impl Releases {
                 Quoted(&names.join(","))
             ),
         });
+        let stays = missing.or(stays);
         let is_ready = |it: &Release| is_in_place(it, &self.targets(key, it));
         let before_is_ready = before.as_ref().is_none_or(|(it, _)| is_ready(it));
         if !plan.is_settled || !is_ready(&newest) || !before_is_ready {
@@ -107,6 +111,28 @@ impl Releases {
                 release,
             });
         stays
+    }
+
+    /// The clusters of a Release that do not exist. They hold it until they exist again, or are removed
+    /// from the Release.
+    fn missing(&self, release: &Release) -> Option<Stay> {
+        let is_missing = |name: &String| {
+            let link = self.context.inventory.link(name);
+            matches!(link, ClusterLink::Unknown)
+        };
+        let names: Vec<_> = clusters_of(release)
+            .into_iter()
+            .filter(is_missing)
+            .collect();
+        let names = names.join(",");
+        (!names.is_empty()).then(|| Stay {
+            reason: None,
+            message: format!(
+                "clusters {} do not exist; `kubectl baton clean clusters --clusters {names}` removes them \
+                 from Releases with other clusters",
+                Quoted(&names)
+            ),
+        })
     }
 
     /// An older Release without pods leaves a drained cluster that the newest one has left, unless it is
