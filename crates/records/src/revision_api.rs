@@ -1,6 +1,6 @@
 //! Requests about revisions and their slices.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use baton_apis::{
     LifecycleState, ObjectSetSpec, ObjectSetStatus,
@@ -21,7 +21,7 @@ use crate::{
     api::{Api, ApiError, parse, precondition},
     record::{Record, RecordKind, Versions},
     revision::{RevisionKey, RevisionRecord},
-    slice::SliceRecord,
+    slice::{NewOwner, SliceRecord},
 };
 
 impl<K: RecordKind> Record<K> {
@@ -181,40 +181,20 @@ impl Api {
         }
     }
 
-    /// Makes a revision an owner of a slice, in place of the deployment that created both. From now
-    /// on the slice exists as long as its revisions. Returns the new record of the slice.
+    /// Adds owners to a slice in one write. Those that it has already are left out. From now on the slice
+    /// exists as long as its owners. Returns the new record of the slice.
     ///
     /// # Errors
     /// [`ApiError::Changed`] if the slice is no longer the one that was read.
-    pub async fn own_slice(
+    pub async fn add_slice_owners(
         &self,
-        revision: &RevisionRecord,
-        slice: &SliceRecord,
-    ) -> Result<SliceRecord, ApiError> {
-        let owner = revision.owner_reference(false);
-        self.add_slice_owner(&owner, owner_index(revision, slice), slice)
-            .await
-    }
-
-    /// Makes an object an owner of a slice, in the place of another owner if that is given. Returns
-    /// the new record of the slice.
-    ///
-    /// # Errors
-    /// [`ApiError::Changed`] if the slice is no longer the one that was read.
-    pub async fn add_slice_owner(
-        &self,
-        owner: &OwnerReference,
-        owner_index: Option<usize>,
+        owners: &[NewOwner],
         slice: &SliceRecord,
     ) -> Result<SliceRecord, ApiError> {
         let path = slice.key.path()?;
-        let body = json!(ownership(owner, owner_index, slice));
-        let mut slice = slice.at(self.patch_at(&path, JsonPatch, &body).await?);
-        let uid = owner.uid.as_str().into();
-        match owner_index {
-            Some(at) => slice.owners[at] = uid,
-            None => slice.owners.push(uid),
-        }
+        let (body, owners) = ownership(owners, slice);
+        let mut slice = slice.at(self.patch_at(&path, JsonPatch, &json!(body)).await?);
+        slice.owners = owners;
         slice.awaits_user = false;
         Ok(slice)
     }
@@ -266,29 +246,38 @@ impl Api {
     }
 }
 
-/// The JSON patch that adds an owner to a slice. It refers to the other owners only by their
-/// positions.
-fn ownership(
-    own: &OwnerReference,
-    owner_index: Option<usize>,
-    slice: &SliceRecord,
-) -> [PatchOperation; 2] {
+/// The JSON patch that adds owners to a slice, and the UIDs of all owners then. It refers to the other
+/// owners only by their positions.
+fn ownership(new: &[NewOwner], slice: &SliceRecord) -> (Vec<PatchOperation>, Vec<Arc<str>>) {
     const METADATA: &str = "metadata";
     const OWNERS: &str = "ownerReferences";
-    let owner = match owner_index {
-        Some(at) => replace(&[METADATA, OWNERS, &at.to_string()], json!(own)),
-        None if slice.owners.is_empty() => add(&[METADATA, OWNERS], json!([own])),
-        None => add(&[METADATA, OWNERS, "-"], json!(own)),
-    };
     let version = slice.resource_version.to_string();
     // A written version is a precondition.
-    [add(&[METADATA, "resourceVersion"], version), owner]
-}
-
-/// The position of a revision's deployment among the owners of a slice.
-fn owner_index(revision: &RevisionRecord, slice: &SliceRecord) -> Option<usize> {
-    let mut owners = slice.owners.iter();
-    owners.position(|owner| Some(owner) == revision.controller.as_ref())
+    let mut patch = vec![add(&[METADATA, "resourceVersion"], version)];
+    let mut owners = slice.owners.clone();
+    for NewOwner {
+        reference,
+        replaces,
+    } in new
+    {
+        if owners.iter().any(|owner| **owner == *reference.uid) {
+            continue;
+        }
+        let uid = Arc::from(reference.uid.as_str());
+        let place = owners
+            .iter()
+            .position(|owner| Some(owner) == replaces.as_ref());
+        patch.push(match place {
+            Some(at) => replace(&[METADATA, OWNERS, &at.to_string()], json!(reference)),
+            None if owners.is_empty() => add(&[METADATA, OWNERS], json!([reference])),
+            None => add(&[METADATA, OWNERS, "-"], json!(reference)),
+        });
+        match place {
+            Some(at) => owners[at] = uid,
+            None => owners.push(uid),
+        }
+    }
+    (patch, owners)
 }
 
 #[cfg(test)]
@@ -324,9 +313,47 @@ mod tests {
                 {"op": "add", "path": "/metadata/resourceVersion", "value": "7"},
                 {"op": op, "path": format!("/metadata/ownerReferences{path}"), "value": value},
             ]);
-            let owner = revision.owner_reference(false);
-            let owner_index = owner_index(&revision, &slice);
-            assert_eq!(json!(ownership(&owner, owner_index, &slice)), expected);
+            let (patch, all) = ownership(&[NewOwner::of(&revision)], &slice);
+            assert_eq!(json!(patch), expected);
+            assert!(all.iter().any(|owner| **owner == *revision.uid));
         }
+    }
+
+    #[test]
+    fn many_owners_are_added_in_one_write() {
+        let object = |uid: &str, owners: Value| {
+            let metadata = json!({
+                "name": uid, "namespace": "shop", "uid": uid, "resourceVersion": "7",
+                "ownerReferences": owners,
+            });
+            json!({ "metadata": metadata }).to_string()
+        };
+        let revision = |uid: &str| {
+            let controller = json!([{"uid": "d", "controller": true}]);
+            Record::read(ObjectSet, &object(uid, controller)).unwrap()
+        };
+        let new = ["r", "s", "r", "t"].map(|uid| NewOwner::of(&revision(uid)));
+        for (owners, expected_owners, paths) in [
+            (json!([]), "r s t", ["", "/-", "/-"]),
+            (
+                json!([{"uid": "x"}, {"uid": "d"}]),
+                "x r s t",
+                ["/1", "/-", "/-"],
+            ),
+        ] {
+            let slice = object("slice", owners);
+            let slice = Record::read(SliceKind(ObjectSet), &slice).unwrap();
+            let (patch, all) = ownership(&new, &slice);
+            assert_eq!(all.join(" "), expected_owners);
+            let patch = json!(patch);
+            let found = patch.as_array().unwrap()[1..]
+                .iter()
+                .map(|it| it["path"].clone());
+            let paths = paths.map(|path| json!(format!("/metadata/ownerReferences{path}")));
+            assert_eq!(found.collect::<Vec<_>>(), paths);
+        }
+        let slice = object("slice", json!([{"uid": "r"}, {"uid": "s"}, {"uid": "t"}]));
+        let slice = Record::read(SliceKind(ObjectSet), &slice).unwrap();
+        assert_eq!(ownership(&new, &slice).0.len(), 1, "only the precondition");
     }
 }

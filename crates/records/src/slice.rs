@@ -9,6 +9,7 @@ use baton_apis::{
     kinds::{self, Kind},
 };
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Value, value::RawValue};
 
 use crate::{
@@ -113,6 +114,25 @@ impl Revisions {
     pub fn slice_users(&self, slice: &SliceKey) -> Vec<Arc<RevisionRecord>> {
         let name = slice.in_same_namespace(slice.kind.0, &slice.name);
         self.mentioning(RevisionIndex::Slice, &name)
+    }
+}
+
+/// An object that becomes an owner of a slice.
+#[derive(Clone, Debug)]
+pub struct NewOwner {
+    /// The reference to the object.
+    pub reference: OwnerReference,
+    /// UID of the owner in whose place it is, if that is an owner.
+    pub replaces: Option<Arc<str>>,
+}
+
+impl NewOwner {
+    /// A revision, in the place of the deployment that created the revision and the slice.
+    pub fn of(revision: &RevisionRecord) -> Self {
+        Self {
+            reference: revision.owner_reference(false),
+            replaces: revision.controller.clone(),
+        }
     }
 }
 

@@ -75,8 +75,8 @@ pub enum Neighbours<'a> {
 
 /// The decision about a Release.
 ///
-/// The order of writes is that of Shipper: `achieved` with the conditions of the Release, then
-/// `target`, then the patch of `strategy`.
+/// `target` is written first, and then the Release once: its status may report a step only after the
+/// target requests it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Position of the Release.

@@ -81,6 +81,10 @@ async fn has_events_of_a_first_step(app: &TestApplication<'_>, release: &Value) 
     }
     app.recorded(release, ["Normal", "StrategyApplied", "step [0] finished"])
         .await;
+    let conditions = "[] -> [Blocked False], [] -> [Scheduled True], [] -> [StrategyExecuted True]";
+    app.recorded(release, ["Normal", "ReleaseConditionChanged", conditions])
+        .await;
+    assert_eq!(condition(release, "StrategyExecuted"), "True");
 }
 
 /// Case E13.
@@ -238,6 +242,27 @@ async fn lost_and_changed_objects_are_restored() {
         })
         .await;
     }
+    // Case C7: two are missing at once, and the third stays.
+    let [kept, lost @ ..] = ["InstallationTarget", "CapacityTarget", "TrafficTarget"]
+        .map(|kind| TestApplication::kind(kind, name(&release)));
+    let before = ns.live(&kept).await;
+    let old = [ns.live(&lost[0]).await, ns.live(&lost[1]).await];
+    for target in &lost {
+        ns.delete(target).await;
+    }
+    for (target, old) in lost.iter().zip(&old) {
+        ns.eventually("another target", async || {
+            let found = ns.get(target).await;
+            found.is_some_and(|found| uid(&found) != uid(old) && found["spec"] == old["spec"])
+        })
+        .await;
+    }
+    app.completed(0).await;
+    let after = ns.live(&kept).await;
+    assert_eq!(
+        (uid(&after), &after["spec"]),
+        (uid(&before), &before["spec"])
+    );
 }
 
 /// Nothing is left in any cluster.

@@ -68,7 +68,7 @@ async fn a_block_stops_the_next_release_until_it_is_deleted() {
     app.becomes(0, "blocked", is_blocked_by(&block_name)).await;
 }
 
-/// Cases E15 and R7.
+/// Cases E15, R7, R12 and R14.
 #[tokio::test]
 async fn a_block_holds_a_release_at_its_step() {
     let ns = &TestNamespace::new(Scope::Namespaced).await;
@@ -87,11 +87,41 @@ async fn a_block_holds_a_release_at_its_step() {
         .await;
     app.has_pods(&first, 4).await;
     app.has_pods(&second, 1).await;
+    // Cases R12 and R14: each Release has the part of the step by hand, except for the next change.
+    let target = |kind: &str, release: &Value| TestApplication::kind(kind, name(release));
+    let [capacity, traffic] = ["CapacityTarget", "TrafficTarget"].map(|kind| target(kind, &first));
+    set_all(ns, &target("CapacityTarget", &second), "percent", 50).await;
+    set_all(ns, &target("TrafficTarget", &second), "weight", 50).await;
+    app.has_pods(&second, 2).await;
+    keeps(ns, &traffic, "weight").await;
+    set_all(ns, &traffic, "weight", 50).await;
+    keeps(ns, &capacity, "percent").await;
+    assert!(is_blocked_by(&block_name)(&app.release(1).await));
     ns.delete(&block("frozen")).await;
     app.at_step(1, 1).await;
 }
 
-/// Cases E4, E8, E17, E19 and B1 to B4; then the block is deleted.
+/// Sets a field of all clusters of a target.
+async fn set_all(ns: &TestNamespace, target: &Entry, field: &str, value: i64) {
+    let mut clusters = ns.live(target).await["spec"]["clusters"].clone();
+    for cluster in clusters.as_array_mut().unwrap() {
+        cluster[field] = value.into();
+    }
+    let patch = json!({ "spec": { "clusters": clusters } });
+    ns.merge(target, &patch).await;
+}
+
+/// Fails if a target does not want everything in all clusters during the next two seconds.
+async fn keeps(ns: &TestNamespace, target: &Entry, field: &str) {
+    ns.stays(Duration::from_secs(2), field, async || {
+        let live = ns.live(target).await;
+        let clusters = live["spec"]["clusters"].as_array().unwrap();
+        clusters.iter().all(|it| it[field] == 100)
+    })
+    .await;
+}
+
+/// Cases E4, E8, E17, E19, R6, R9, R11, B1, B2 and B4; then the block is deleted.
 #[tokio::test]
 async fn an_application_overrides_a_block() {
     let ns = &TestNamespace::new(Scope::Namespaced).await;
@@ -132,6 +162,7 @@ async fn an_application_overrides_a_block() {
     set_override(ns, &live, &block_name).await;
     app.apply(app.environment("0.0.2", 4, ALL_IN)).await;
     let second = app.completed(1).await;
+    app.recorded(&second, event).await;
     app.has_pods(&second, 4).await;
     let history = json!([name(&first), name(&second)]);
     ns.object_becomes(&app.entry(), "with both Releases", |live| {
@@ -169,7 +200,7 @@ async fn a_release_takes_its_steps_under_an_overridden_block() {
             .annotation(ANNOTATION_BLOCK_OVERRIDE, &block_name)
             .with("/spec", json!({ "template": template }));
         ns.create(&application).await;
-        for (at, step) in [0, 1, 0].into_iter().enumerate() {
+        for (at, step) in [0, 1, 0, 1].into_iter().enumerate() {
             if at > 0 {
                 app.promote(0, i64::try_from(step).unwrap()).await;
             }
@@ -285,6 +316,12 @@ async fn applications_of_the_moment_of_a_block_create_nothing_after_it_is_observ
         releases().await.iter().all(&is_blocked)
     })
     .await;
+    // Case E6. An Application has the name of its chart's objects, not of a Release.
+    for entry in &entries {
+        let labels = format!("shipper-release={}", entry.name());
+        let pods = ns.reference(&object("v1", "Pod", "any"));
+        assert_eq!(ns.cluster().list(&pods, &labels).await, [] as [Value; 0]);
+    }
     let before = releases().await.len();
     ns.stays(Duration::from_secs(3), "the Releases", async || {
         let now = releases().await;

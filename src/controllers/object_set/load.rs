@@ -20,7 +20,6 @@ use baton_probes::Probes;
 use baton_records::{
     api::ApiError, key::OwnKind as _, revision::RevisionRecord, slice::SliceRecord,
 };
-use baton_runtime::controller::Controller as _;
 
 use super::ObjectSets;
 use crate::delivery::{
@@ -293,8 +292,9 @@ impl ObjectSets {
             && !slice.is_owned_by(&record.uid)
             && !record.is_closed()
         {
-            let owned = api.own_slice(record, slice).await.at_step("slices")?;
-            self.observed.slices.updated(owned, Self::NAME);
+            let at = (api, &*self.observed);
+            let added = self.slice_owners.add(at, record, slice).await;
+            added.at_step("slices")?;
         }
         Ok(slice)
     }

@@ -144,7 +144,8 @@ fn names<K: Overriding>(store: &Store<K>, block: &Key, present: &str) -> String 
 
 /// The first names in alphabetical order, separated by commas, and the number of the others.
 fn joined(names: impl Iterator<Item = String>) -> String {
-    let mut sorted = Vec::from_iter(BTreeSet::from_iter(names));
+    let names: BTreeSet<_> = names.collect();
+    let mut sorted = Vec::from_iter(names);
     let others = sorted.len().saturating_sub(MAX_NAMES);
     sorted.truncate(MAX_NAMES);
     sorted.extend((others > 0).then(|| format!("{others} more")));
@@ -340,6 +341,41 @@ const REMOVING: &str = "removing the override of a deleted block";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Case B3, and its counterparts without an override and for another namespace.
+    #[test]
+    fn an_object_overrides_the_blocks_that_apply_to_it() {
+        let block = |namespace: &str| Key::new(kinds::ROLLOUT_BLOCK.name, namespace, "frozen");
+        for (namespace, annotation, of_block, expected) in [
+            ("shop", "shop/frozen", "shop", true),
+            (
+                "shop",
+                "rollout-blocks-global/frozen",
+                "rollout-blocks-global",
+                true,
+            ),
+            (
+                "",
+                "rollout-blocks-global/frozen",
+                "rollout-blocks-global",
+                true,
+            ),
+            ("shop", "shop/frozen", "rollout-blocks-global", false),
+            ("other", "shop/frozen", "shop", false),
+            ("shop", "", "shop", false),
+        ] {
+            let annotations =
+                BTreeMap::from([(ANNOTATION_BLOCK_OVERRIDE.to_owned(), annotation.to_owned())]);
+            let overrides = Overrides::of(Some(namespace), Some(&annotations), true);
+            assert_eq!(
+                overrides.contain(&block(of_block)),
+                expected,
+                "{annotation} {of_block}"
+            );
+            let ignored = Overrides::of(Some(namespace), Some(&annotations), false);
+            assert!(!ignored.contain(&block(of_block)));
+        }
+    }
 
     #[test]
     fn the_status_has_a_limited_number_of_names() {

@@ -293,7 +293,8 @@ fn the_message_of_a_target_lists_the_clusters_that_are_not_ready() {
         ),
     ]);
     let updated = capacity(&target, &outcomes, update(Implementation));
-    let expected = "Operational True | Ready False ClustersNotReady b: InProgress; c: InternalError no such cluster; d: PodsNotReady 1/5: x";
+    let expected = "Operational True | Ready False ClustersNotReady b: InProgress; \
+                    c: InternalError no such cluster; d: PodsNotReady 1/5: x";
     assert_eq!(text_of(&updated.status.conditions), expected);
     assert_eq!(updated.status.observed_generation, Some(7));
     let names: Vec<_> = updated
@@ -411,6 +412,25 @@ fn a_spec_whose_weights_are_not_known_is_not_observed() {
         traffic_unknown(&again, "why", update(Documentation)).events,
         []
     );
+}
+
+/// Case I1.
+#[test]
+fn a_chart_that_is_installed_everywhere() {
+    let done = "Operational True | Ready True";
+    for clusters in [&["a"][..], &["a", "b"]] {
+        let found = clusters.iter().map(|name| (*name, Ok(Progress::Installed)));
+        let found: BTreeMap<_, InstallationOutcome> = found
+            .map(|(name, outcome)| (name.to_owned(), outcome))
+            .collect();
+        let target = installation_target(clusters);
+        let status = installation(&target, Ok(&found), update(Documentation)).status;
+        assert_eq!(text_of(&status.conditions), done);
+        for cluster in &status.clusters {
+            assert_eq!(text_of(&cluster.conditions), done);
+        }
+        assert_eq!(status.clusters.len(), clusters.len());
+    }
 }
 
 #[test]

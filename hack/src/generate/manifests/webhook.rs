@@ -37,13 +37,13 @@ pub(in super::super) fn configuration() -> Group {
         { "key": LABEL_OBEY_ROLLOUT_BLOCKS, "operator": "Exists" },
         { "key": LABEL_OBEY_ROLLOUT_BLOCKS, "operator": "NotIn", "values": ["false"] },
     ] });
-    let mut deployments = webhook("deployments", deployments);
+    let mut deployments = webhook("deployments", &deployments);
     deployments["objectSelector"] = obeying;
     let configuration = json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",
         "metadata": { "name": WEBHOOK, "labels": labels() },
-        "webhooks": [webhook("releases", releases), deployments],
+        "webhooks": [webhook("releases", &releases), deployments],
     });
     let service = json!({
         "apiVersion": "v1",
@@ -74,7 +74,7 @@ pub(super) fn certificate() -> Group {
 
 /// A webhook. Its name never changes: the manager owns a field of the entry with the name, so an upgrade
 /// by server-side apply would leave an incomplete entry.
-fn webhook(name: &str, rules: Value) -> Value {
+fn webhook(name: &str, rules: &Value) -> Value {
     let wanted = overrides_of("object");
     let before = overrides_of("oldObject");
     let sets = format!("{wanted} != '' && (request.operation == 'CREATE' || {wanted} != {before})");

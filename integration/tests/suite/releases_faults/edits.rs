@@ -184,6 +184,16 @@ async fn targets_edited_during_a_rollout_are_restored() {
         live["spec"]["clusters"] == old["spec"]["clusters"]
     })
     .await;
+    let clusters = old["spec"]["clusters"].as_array().unwrap().iter();
+    let clusters: Vec<_> = clusters.map(|it| it.as_str().unwrap()).collect();
+    let text = format!(
+        "Updated InstallationTarget \"{}/{}\" cluster set to [{}]",
+        ns.name(),
+        name(&release),
+        clusters.join(",")
+    );
+    app.recorded(&release, ["Normal", "ReleaseScheduled", &text])
+        .await;
     is_half(&app).await;
     finish(&app, 1, &watched).await;
 }

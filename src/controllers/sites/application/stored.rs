@@ -10,7 +10,7 @@ use baton_apis::{SiteApplication, constants::LABEL_SITE_APPLICATION};
 use baton_engine::chain_names::numbered;
 use baton_records::{
     key::OwnKind as _,
-    slice::{SliceKey, SliceRecord},
+    slice::{NewOwner, SliceKey, SliceRecord},
 };
 use baton_runtime::controller::Controller as _;
 use baton_sites::snapshot::{Content, Slice, Snapshot, record_name};
@@ -190,7 +190,11 @@ impl SiteApplications {
         if found.is_owned_by(&owner.uid) {
             return Ok(false);
         }
-        let added = shared.api.add_slice_owner(&owner, None, &found).await;
+        let owner = NewOwner {
+            reference: owner,
+            replaces: None,
+        };
+        let added = shared.api.add_slice_owners(&[owner], &found).await;
         observed
             .slices
             .updated(added.at_step("adding an owner to a slice")?, Self::NAME);
