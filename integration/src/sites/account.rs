@@ -9,11 +9,8 @@ use super::Site;
 use super::credentials::{TemporaryKubeconfig, sign};
 use crate::cluster::Cluster;
 use crate::endpoint::Endpoint;
+use crate::namespace::TIMEOUT;
 use crate::polls::Polls;
-
-/// Time for which an API server may accept a token that it has seen before. It caches tokens for 10
-/// s.
-const CACHED_FOR: Duration = Duration::from_secs(20);
 
 /// Seconds by which the API server accepts a token after its expiry, to tolerate differences of
 /// clocks.
@@ -183,11 +180,12 @@ impl Site {
 }
 
 impl Endpoint {
-    /// Waits until the API server refuses a token.
+    /// Waits until the API server refuses a token. It accepts a token that it has seen for 10 s after the
+    /// end of the token's lifetime.
     pub async fn until_refused(&self, token: &str) {
         let polls = Polls::start();
         while self.accepts(token).await {
-            assert!(polls.elapsed() < CACHED_FOR, "the token is still accepted");
+            assert!(polls.elapsed() < TIMEOUT, "the token is still accepted");
             polls.pause().await;
         }
     }

@@ -49,8 +49,8 @@ impl SliceOwners {
             write(&waiting, (api, observed), revision, read).await
         };
         let mut all = self.0.lock();
-        // Besides this pass, only the map has it.
-        if Arc::strong_count(&waiting) == 2 {
+        drop(waiting);
+        if all.get(key).is_some_and(|it| Arc::strong_count(it) == 1) {
             all.remove(key);
         }
         added

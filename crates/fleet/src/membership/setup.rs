@@ -127,6 +127,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::membership::manifest::Change;
 
     #[derive(Parser)]
     struct Command {
@@ -147,6 +148,31 @@ mod tests {
         assert_eq!(made[0].title(), "namespace baton-system");
         assert_eq!(made[1].title(), "namespace rollout-blocks-global");
         assert_eq!(made.last().unwrap().kind(), "Deployment");
+    }
+
+    /// Case P4. The manager adds the certificate to the webhooks, which a second run leaves.
+    #[test]
+    fn the_webhook_is_created_and_updated() {
+        let made = made(&["management"]);
+        for manifest in &made {
+            assert_eq!(manifest.compare(None), Change::Create);
+            assert_eq!(manifest.compare(Some(&manifest.0)), Change::Keep);
+        }
+        let of_kind = |kind: &str| made.iter().find(|it| it.kind() == kind).unwrap();
+        let after = |manifest: &Manifest, pointer: &str, value: Value| {
+            let mut live = manifest.0.clone();
+            let (parent, field) = pointer.rsplit_once('/').unwrap();
+            live.pointer_mut(parent).unwrap()[field] = value;
+            manifest.compare(Some(&live))
+        };
+        let webhook = of_kind("ValidatingWebhookConfiguration");
+        let client = "/webhooks/0/clientConfig";
+        let certificate = after(webhook, &format!("{client}/caBundle"), json!("Y2E="));
+        assert_eq!(certificate, Change::Keep);
+        let path = after(webhook, &format!("{client}/service/path"), json!("/other"));
+        assert_eq!(path, Change::Update);
+        let port = after(of_kind("Service"), "/spec/ports/0/port", json!(8443));
+        assert_eq!(port, Change::Update);
     }
 
     #[test]

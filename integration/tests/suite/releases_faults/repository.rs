@@ -156,6 +156,28 @@ async fn a_chart_with_two_services_for_traffic_is_installed_nowhere() {
     }
 }
 
+/// Case I2: no cluster is touched.
+#[tokio::test]
+async fn a_chart_with_a_manifest_that_cannot_be_read_is_installed_nowhere() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let app = TestApplication::new(&ns, APP).await;
+    let charts = start().await;
+    add(
+        &charts,
+        "0.1.8",
+        &[("templates/second.yaml", "- no\n- object\n")],
+    );
+    app.apply(environment(&app, &charts, "0.1.8", ALL_IN)).await;
+    app.becomes(0, "not scheduled", |release| {
+        condition(release, "Scheduled") == "False"
+            && reason(release, "Scheduled")[0] == "BrokenChartSpec"
+    })
+    .await;
+    for found in app.in_clusters("apps/v1", "Deployment", "").await {
+        assert_eq!(found, [] as [Value; 0]);
+    }
+}
+
 /// A file is in the place of the folder.
 #[tokio::test]
 async fn a_disk_that_cannot_be_written_is_named_and_not_tried_in_a_loop() {
