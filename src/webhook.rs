@@ -240,8 +240,9 @@ impl Keeper {
         } else {
             self.secrets.replace(SECRET, &parameters, &issued).await
         };
+        let written = written.map_err(Error::at("writing the Secret"))?;
         info!(host, "made a certificate for the webhook");
-        written.map_err(Error::at("writing the Secret"))
+        Ok(written)
     }
 
     /// Lets the API server trust a certificate, and serves it.
