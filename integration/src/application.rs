@@ -124,6 +124,13 @@ impl<'a> TestApplication<'a> {
         object(API_VERSION, kind, name)
     }
 
+    /// Returns a `RolloutBlock`.
+    #[must_use]
+    pub fn block(name: &str) -> Entry {
+        let spec = json!({ "message": "holidays", "author": { "type": "user", "name": "jane" } });
+        Self::kind("RolloutBlock", name).with("/spec", spec)
+    }
+
     /// Returns the environment of a template: a version of the test chart, the pods per cluster,
     /// and the steps.
     #[must_use]

@@ -49,14 +49,20 @@ impl RolloutBlocks {
         if !obeys(labels) {
             return Effect::NotObeyed;
         }
+        if let Some(cause) = self.unlisted() {
+            return Effect::Unlisted(cause);
+        }
+        let overrides = annotations.get(ANNOTATION_BLOCK_OVERRIDE);
+        let overrides = overrides.map_or("", String::as_str);
+        Effect::Judged(Verdict::of(&self.of(namespace), overrides))
+    }
+
+    /// The reason that not all blocks are known; `None` if they are.
+    pub(crate) fn unlisted(&self) -> Option<String> {
         match self.0.extent() {
-            Extent::All => {
-                let overrides = annotations.get(ANNOTATION_BLOCK_OVERRIDE);
-                let overrides = overrides.map_or("", String::as_str);
-                Effect::Judged(Verdict::of(&self.of(namespace), overrides))
-            }
-            Extent::Unavailable(cause) => Effect::Unlisted(cause.to_string()),
-            Extent::Nothing => Effect::Unlisted("RolloutBlocks are not listed yet".to_owned()),
+            Extent::All => None,
+            Extent::Unavailable(cause) => Some(cause.to_string()),
+            Extent::Nothing => Some("RolloutBlocks are not listed yet".to_owned()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The certificate of the webhook: self-signed, stored in a Secret, and renewed in time.
 
-use std::{collections::BTreeMap, string::FromUtf8Error};
+use std::collections::BTreeMap;
 
 use baton_apis::constants::WEBHOOK;
 use jiff::{SignedDuration, Timestamp, tz::Offset};
@@ -55,18 +55,18 @@ pub(super) fn read(secret: &Secret, host: &str, now: Timestamp) -> Option<Stored
     if annotations.get(ANNOTATION_HOST)? != host || !is_valid {
         return None;
     }
-    let text = |key| text(secret, key)?.ok();
     Some(Stored {
-        certificate: text(CERTIFICATE)?,
-        key: text(KEY)?,
-        bundle: text(BUNDLE)?,
+        certificate: text(secret, CERTIFICATE)?,
+        key: text(secret, KEY)?,
+        bundle: text(secret, BUNDLE)?,
         is_due: left <= SignedDuration::ZERO,
     })
 }
 
-fn text(secret: &Secret, key: &str) -> Option<Result<String, FromUtf8Error>> {
+/// A value of a Secret; `None` if it is missing or no text.
+fn text(secret: &Secret, key: &str) -> Option<String> {
     let value = secret.data.as_ref()?.get(key)?;
-    Some(String::from_utf8(value.0.clone()))
+    String::from_utf8(value.0.clone()).ok()
 }
 
 /// Makes a certificate for a host, and the Secret that stores it instead of `former`.
@@ -95,9 +95,7 @@ pub(super) fn issue(
         type_: Some("kubernetes.io/tls".to_owned()),
         ..Secret::default()
     });
-    let before = text(&secret, CERTIFICATE)
-        .and_then(Result::ok)
-        .unwrap_or_default();
+    let before = text(&secret, CERTIFICATE).unwrap_or_default();
     let annotations = secret.metadata.annotations.get_or_insert_default();
     annotations.insert(ANNOTATION_RENEW.to_owned(), (now + RENEWED).to_string());
     annotations.insert(ANNOTATION_HOST.to_owned(), host.to_owned());

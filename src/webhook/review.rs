@@ -1,11 +1,11 @@
 //! The decision about a request to the API server, by its override annotation.
 
-use baton_apis::{RolloutBlock, kinds};
+use baton_apis::RolloutBlock;
 use baton_engine::{
     names::is_subdomain,
     rollout_blocks::{Verdict, listed},
 };
-use baton_kubernetes::{collection::Extent, error::request_failure};
+use baton_kubernetes::error::request_failure;
 use kube::{Api, Client};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -124,13 +124,8 @@ async fn decide(request: &Request, blocks: &RolloutBlocks, client: &Client) -> A
     let Verdict::Unknown(names) = Verdict::of(&blocks.of(namespace), overrides) else {
         return Answer::Allowed;
     };
-    match blocks.0.extent() {
-        Extent::All => {}
-        Extent::Nothing => {
-            let kind = kinds::ROLLOUT_BLOCK.name;
-            return Answer::Undecided(format!("{kind}s are not listed yet"));
-        }
-        Extent::Unavailable(cause) => return Answer::Undecided(cause.to_string()),
+    if let Some(cause) = blocks.unlisted() {
+        return Answer::Undecided(cause);
     }
     let mut missing = Vec::new();
     for (at, name) in listed(&names).into_iter().enumerate() {

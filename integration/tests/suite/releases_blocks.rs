@@ -11,15 +11,9 @@ use baton_integration::exclusive::Exclusive;
 use baton_integration::namespace::LABEL_TEST;
 use baton_integration::prelude::*;
 
-/// Returns a block.
-fn block(name: &str) -> Entry {
-    let spec = json!({ "message": "holidays", "author": { "type": "user", "name": "jane" } });
-    TestApplication::kind("RolloutBlock", name).with("/spec", spec)
-}
-
 /// Creates a block in the namespace of a test, and returns its full name.
 pub(crate) async fn blocked(ns: &TestNamespace, name: &str) -> String {
-    ns.create(&block(name)).await;
+    ns.create(&TestApplication::block(name)).await;
     format!("{}/{name}", ns.name())
 }
 
@@ -53,16 +47,16 @@ async fn a_block_stops_the_next_release_until_it_is_deleted() {
     let ns = &TestNamespace::new(Scope::Namespaced).await;
     let app = TestApplication::new(ns, "web").await;
     let block_name = blocked(ns, "frozen").await;
-    is_overridden_by(ns, &block("frozen"), "", "").await;
+    is_overridden_by(ns, &TestApplication::block("frozen"), "", "").await;
     app.apply(app.environment("0.0.1", 1, ALL_IN)).await;
     ns.object_becomes(&app.entry(), "blocked", is_blocked_by(&block_name))
         .await;
     assert_eq!(app.living().await, Vec::<Value>::new());
-    ns.delete(&block("frozen")).await;
+    ns.delete(&TestApplication::block("frozen")).await;
     app.completed(0).await;
     let is_free = |live: &Value| condition(live, "Blocked") == "False";
     ns.object_becomes(&app.entry(), "free", is_free).await;
-    ns.create(&block("frozen")).await;
+    ns.create(&TestApplication::block("frozen")).await;
     ns.object_becomes(&app.entry(), "blocked again", is_blocked_by(&block_name))
         .await;
     app.becomes(0, "blocked", is_blocked_by(&block_name)).await;
@@ -97,7 +91,7 @@ async fn a_block_holds_a_release_at_its_step() {
     set_all(ns, &traffic, "weight", 50).await;
     keeps(ns, &capacity, "percent").await;
     assert!(is_blocked_by(&block_name)(&app.release(1).await));
-    ns.delete(&block("frozen")).await;
+    ns.delete(&TestApplication::block("frozen")).await;
     app.at_step(1, 1).await;
 }
 
@@ -141,7 +135,7 @@ async fn an_application_overrides_a_block() {
     app.recorded(&first, event).await;
     let app_name = format!("{}/web", ns.name());
     let release_name = format!("{}/{}", ns.name(), name(&first));
-    let frozen = block("frozen");
+    let frozen = TestApplication::block("frozen");
     is_overridden_by(ns, &frozen, &app_name, &release_name).await;
     set_override(ns, &first, "").await;
     is_overridden_by(ns, &frozen, &app_name, "").await;
@@ -151,11 +145,11 @@ async fn an_application_overrides_a_block() {
     // Of two blocks, the Release names the second one before it exists.
     set_override(ns, &first, &format!("{block_name},{}/later", ns.name())).await;
     is_overridden_by(ns, &frozen, "", &release_name).await;
-    ns.create(&block("later")).await;
-    is_overridden_by(ns, &block("later"), "", &release_name).await;
-    ns.delete(&block("later")).await;
+    ns.create(&TestApplication::block("later")).await;
+    is_overridden_by(ns, &TestApplication::block("later"), "", &release_name).await;
+    ns.delete(&TestApplication::block("later")).await;
     // Its name is removed from the annotation before.
-    ns.gone(&block("later")).await;
+    ns.gone(&TestApplication::block("later")).await;
     set_override(ns, &first, "").await;
     is_overridden_by(ns, &frozen, "", "").await;
 
@@ -255,7 +249,7 @@ async fn a_global_block_applies_to_all_namespaces() {
     let namespace = object("v1", "Namespace", NAMESPACE_GLOBAL_BLOCKS)
         .with("/metadata/labels", json!({ LABEL_TEST: "true" }));
     ns.create_elsewhere(&namespace).await;
-    let mut global = block("frozen").manifest;
+    let mut global = TestApplication::block("frozen").manifest;
     global["metadata"]["namespace"] = NAMESPACE_GLOBAL_BLOCKS.into();
     ns.cluster().create(&global).await.unwrap();
     app.apply(app.environment("0.0.1", 1, ALL_IN)).await;
@@ -304,7 +298,7 @@ async fn applications_of_the_moment_of_a_block_create_nothing_after_it_is_observ
         blocked(ns, "frozen").await
     };
     let (_, block_name) = tokio::join!(futures::future::join_all(created), begun);
-    is_overridden_by(ns, &block("frozen"), "", "").await;
+    is_overridden_by(ns, &TestApplication::block("frozen"), "", "").await;
     for entry in &entries {
         ns.object_becomes(entry, "blocked", is_blocked_by(&block_name))
             .await;
@@ -328,7 +322,7 @@ async fn applications_of_the_moment_of_a_block_create_nothing_after_it_is_observ
         now.len() == before && now.iter().all(&is_blocked)
     })
     .await;
-    ns.delete(&block("frozen")).await;
+    ns.delete(&TestApplication::block("frozen")).await;
     ns.eventually("one complete Release of each", async || {
         let now = releases().await;
         let is_complete = |it: &Value| condition(it, "Complete") == "True";
@@ -434,7 +428,7 @@ async fn the_api_server_refuses_changes_under_a_block() {
 
     // A block that is being deleted applies no more.
     let held_by = |finalizers: Value| json!({ "metadata": { "finalizers": finalizers } });
-    let frozen = block("frozen");
+    let frozen = TestApplication::block("frozen");
     ns.merge(&frozen, &held_by(json!(["example.com/held"])))
         .await;
     ns.cluster()

@@ -222,10 +222,7 @@ async fn a_release_under_a_block_moves_after_it() {
     let first = app.completed(0).await;
     let drained = clusters(&first).to_owned();
     let target = other(app, &drained);
-    let block = TestApplication::kind("RolloutBlock", "frozen").with(
-        "/spec",
-        json!({ "message": "holidays", "author": { "type": "user", "name": "jane" } }),
-    );
+    let block = TestApplication::block("frozen");
     ns.create(&block).await;
     app.becomes(0, "blocked", |it| condition(it, "Blocked") == "True")
         .await;

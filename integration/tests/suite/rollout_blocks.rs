@@ -13,10 +13,7 @@ use baton_integration::sites::{PUSH, Site};
 
 /// Creates a block in a namespace, and returns it with its full name.
 async fn create_block(ns: &TestNamespace, namespace: &str) -> (Value, String) {
-    let spec = json!({ "message": "holidays", "author": { "type": "user", "name": "jane" } });
-    let mut block = TestApplication::kind("RolloutBlock", "frozen")
-        .with("/spec", spec)
-        .manifest;
+    let mut block = TestApplication::block("frozen").manifest;
     block["metadata"]["namespace"] = namespace.into();
     ns.cluster().create(&block).await.unwrap();
     (block, format!("{namespace}/frozen"))
