@@ -138,6 +138,23 @@ impl Cluster {
             .unwrap()
     }
 
+    /// Sends a dry run of the creation of an object, by POST.
+    pub async fn try_post(&self, object: &Value) -> Result<Value, Refused> {
+        let url = format!("{}?fieldValidation=Strict&dryRun=All", collection(object));
+        self.send(Method::POST, &url, "application/json", object)
+            .await
+    }
+
+    /// Sends a dry run of the creation of an object, by apply.
+    pub async fn try_apply(&self, object: &Value) -> Result<Value, Refused> {
+        let url = format!(
+            "{}?fieldValidation=Ignore&fieldManager=tests&dryRun=All",
+            url(object)
+        );
+        self.send(Method::PATCH, &url, "application/apply-patch+yaml", object)
+            .await
+    }
+
     /// Applies an object on the server side, forced, under a manager's name.
     pub async fn apply(&self, object: &Value, manager: &str) -> Result<Value, Refused> {
         let url = format!(

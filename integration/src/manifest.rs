@@ -32,6 +32,15 @@ pub fn secret(name: &str) -> Entry {
     object("v1", "Secret", name)
 }
 
+impl From<Value> for Entry {
+    fn from(manifest: Value) -> Self {
+        Self {
+            manifest,
+            options: Map::new(),
+        }
+    }
+}
+
 impl Entry {
     /// Sets a field by its JSON pointer, and creates the maps on the way.
     #[must_use]

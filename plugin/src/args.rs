@@ -2,12 +2,12 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use baton_terminal::kubeconfig::ConnectionArgs;
+use baton_terminal::kubeconfig::{ConnectionArgs, in_cluster_config};
 use clap::{Args, ColorChoice};
 use jiff::SignedDuration;
 
 use crate::{
-    connect::{Cluster, connect},
+    connect::{Cluster, connect, connect_with},
     error::Error,
     output::Output,
 };
@@ -21,7 +21,12 @@ pub(crate) struct GlobalArgs {
     pub(crate) kubeconfig: Option<PathBuf>,
 
     /// Context of the kubeconfig to use instead of the current one
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(
+        long,
+        alias = "management-cluster-context",
+        global = true,
+        value_name = "NAME"
+    )]
     pub(crate) context: Option<String>,
 
     /// Namespace to use instead of that of the context
@@ -52,6 +57,15 @@ impl GlobalArgs {
             context: self.context.clone(),
         };
         connect(&connection, self.namespace(), self.as_user.as_deref()).await
+    }
+
+    /// As [`Self::connect`], to the cluster of the pod that this program runs in.
+    pub(crate) fn connect_in_cluster(&self) -> Result<Cluster, Error> {
+        connect_with(
+            in_cluster_config()?,
+            self.namespace(),
+            self.as_user.as_deref(),
+        )
     }
 
     /// The namespace of the flag. An empty one counts as none, as for kubectl.

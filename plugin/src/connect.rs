@@ -65,7 +65,15 @@ pub(crate) async fn connect(
     namespace: Option<&str>,
     as_user: Option<&str>,
 ) -> Result<Cluster, Error> {
-    let mut config = load_client_config(connection).await?;
+    connect_with(load_client_config(connection).await?, namespace, as_user)
+}
+
+/// Connects with a configuration. No request is sent yet.
+pub(crate) fn connect_with(
+    mut config: kube::Config,
+    namespace: Option<&str>,
+    as_user: Option<&str>,
+) -> Result<Cluster, Error> {
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     if let Some(user) = as_user {
         config.auth_info.impersonate = Some(user.to_owned());

@@ -131,8 +131,8 @@ impl fmt::Display for ObjectKey {
 pub enum Request {
     /// Read the object from the server, not from a cache.
     Get,
-    /// Apply unforced, as a dry run, an object that is expected to be absent; the body is that of
-    /// the create.
+    /// Check if the server would accept the create of an object that is expected to be absent; the
+    /// body is that of the create. A dry run of the apply, or a cheaper one that shows the same.
     DryRunCreate(Value),
     /// Apply forced, as a dry run. The body has the `resourceVersion` that the decision is based
     /// on.

@@ -19,7 +19,7 @@
 //!
 //! # Options of the requests
 //!
-//! `fieldValidation=Ignore` everywhere. The option affects unknown and duplicate fields only. An
+//! `fieldValidation=Ignore` everywhere, except for the [dry runs by POST](post). The option affects unknown and duplicate fields only. An
 //! apply to a built-in kind refuses unknown fields under any setting, and our bodies have no
 //! duplicates. For a custom resource the default (`Warn`) accepts fields that the schema does not
 //! have, and prunes them; so does `Ignore`, but without the second, strict parse of the body, and
@@ -27,6 +27,7 @@
 //! accepts.
 
 mod migrate;
+pub(crate) mod post;
 
 use std::{borrow::Cow, time::Duration};
 
@@ -108,6 +109,7 @@ impl Target {
                 }
                 self.send_once(&child, request).await
             }
+            Request::DryRunCreate(body) => self.dry_run_create(&child, request, body).await,
             _ => self.send_once(&child, request).await,
         };
         if answer == Answer::KindNotServed {
@@ -121,6 +123,21 @@ impl Target {
             Ok(call) => self.execute(child, &call).await.0,
             Err(answer) => answer,
         }
+    }
+
+    /// Sends a dry run by POST, if it shows what a dry run by apply would show. Its answer counts only if
+    /// the body is accepted.
+    async fn dry_run_create(&self, child: &Child<'_>, request: &Request, body: &Value) -> Answer {
+        let Child {
+            account, gvk, key, ..
+        } = child;
+        if self.0.applicable.knows(*account, gvk, key)
+            && let Some(call) = child.post(body, self.0.is_defined(child.resource, &gvk.group))
+            && let (answer @ Answer::Created(_), _) = self.execute(child, &call).await
+        {
+            return answer;
+        }
+        self.send_once(child, request).await
     }
 
     /// Sends a call and stores the object of its answer. Also returns the text of the answer.
@@ -141,6 +158,12 @@ impl Target {
             Err(error) => return (Answer::Failed(error.to_string()), Bytes::new()),
         };
         let answer = decoded(interpret(call.operation, child.subject(), status, &body));
+        if call.content == Some(MediaType::Apply) && status.is_success() {
+            let Child {
+                account, gvk, key, ..
+            } = child;
+            self.0.applicable.add(*account, gvk, key);
+        }
         let text = String::from_utf8_lossy(&body);
         let result = match (&answer, store, pending) {
             (Answer::Object(_) | Answer::Created(_) | Answer::Merged(_), _, Some(pending)) => {
@@ -294,6 +317,23 @@ impl Child<'_> {
             call.url.push_str("&dryRun=All");
         }
         Call { dry_run, ..call }
+    }
+
+    /// The dry run of a create by POST; `None` if an apply could refuse what it accepts.
+    fn post(&self, body: &Value, is_defined: bool) -> Option<Call> {
+        let lists = post::Lists::of(&self.gvk.group, is_defined);
+        if !post::is_enough(lists, body) {
+            return None;
+        }
+        let path = self.resource.path_in(&self.key.namespace).ok()?;
+        let options = format!("?fieldManager={FIELD_MANAGER}&fieldValidation=Strict&dryRun=All");
+        Some(Call {
+            dry_run: true,
+            content: Some(MediaType::Json),
+            user: self.user(),
+            body: post::body(&encoded(body)).to_string().into(),
+            ..Call::new(Operation::Create, Method::POST, format!("{path}{options}"))
+        })
     }
 
     fn dry_run_merge(&self, body: &Value) -> Call {

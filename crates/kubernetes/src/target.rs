@@ -15,6 +15,7 @@ use tokio::{sync::mpsc::UnboundedSender, time::timeout};
 
 use crate::{
     account::rights::Rights,
+    apply::post::Applicable,
     blockers::{Blocker, Blockers, LastObserved},
     discovery::{Discovery, DiscoveryError, Location, Resource},
     informers::{Informers, State, Task, WatchReport},
@@ -153,12 +154,24 @@ pub(super) struct Inner {
     pub informers: Arc<Informers>,
     pub permits: Arc<Permits>,
     pub creating: KeyLocks,
+    pub applicable: Applicable,
     pub rights: Rights,
     pub storage_classes: StorageClasses,
     blockers: Arc<Blockers>,
     /// Names of the custom resource definitions that exist.
     definitions: Arc<kind_watch::Names>,
     _definitions: Task,
+}
+
+impl Inner {
+    /// True if a resource has a custom resource definition. False also as long as that is unknown.
+    pub(super) fn is_defined(&self, resource: &Resource, group: &str) -> bool {
+        let name = format!("{}.{group}", resource.plural);
+        self.definitions
+            .borrow()
+            .as_ref()
+            .is_some_and(|names| names.contains(&name))
+    }
 }
 
 impl Target {
@@ -226,6 +239,7 @@ impl Target {
             informers,
             permits: Permits::new(IN_FLIGHT),
             creating: KeyLocks::default(),
+            applicable: Applicable::default(),
             rights: Rights::default(),
             storage_classes: StorageClasses::default(),
             blockers,

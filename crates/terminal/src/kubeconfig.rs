@@ -146,12 +146,21 @@ pub async fn load_client_config(args: &ConnectionArgs) -> Result<kube::Config, C
             Some(context) => Err(ConfigError::ContextWithoutFile {
                 context: context.clone(),
             }),
-            None => kube::Config::incluster().map_err(|source| ConfigError::Nowhere {
-                source: Box::new(source),
-            }),
+            None => in_cluster_config(),
         };
     }
     load_files(&files, args.context.as_deref(), &proxies).await
+}
+
+/// The client configuration of a pod for its own cluster, whether there is a kubeconfig or not.
+///
+/// # Errors
+///
+/// If the process does not run in a pod.
+pub fn in_cluster_config() -> Result<kube::Config, ConfigError> {
+    kube::Config::incluster().map_err(|source| ConfigError::Nowhere {
+        source: Box::new(source),
+    })
 }
 
 /// The names of all contexts to choose from. Files that cannot be read are skipped.

@@ -88,6 +88,33 @@ async fn a_complete_release_moves_without_a_loss_of_capacity() {
     ns.plugin(&["clusters", "undrain", &drained]).done();
 }
 
+/// A Release moves out of a cluster with an agent, which removes its objects there.
+#[tokio::test]
+async fn a_release_leaves_a_cluster_with_an_agent() {
+    let ns = &TestNamespace::new(Scope::Namespaced).await;
+    let site = Site::get(PUSH).await;
+    let app = &TestApplication::with_agent(ns, "web", &site).await;
+    let [hub, drained] = [0, 1].map(|at| &app.clusters[at].joined);
+    let _agent = drained.agent().start().await;
+    drained.becomes("Connected", "True").await;
+    ns.plugin(&["clusters", "drain", hub.name()]).done();
+    app.apply(in_one_cluster(app, "0.0.1", ALL_IN)).await;
+    let first = app.completed(0).await;
+    assert_eq!(app.ready_pods(&first).await, [0, 4]);
+    ns.plugin(&["clusters", "undrain", hub.name()]).done();
+    let moved = async {
+        ns.plugin(&["clusters", "drain", drained.name()]).done();
+        app.becomes(0, "in the other cluster", |it| clusters(it) == hub.name())
+            .await;
+    };
+    with_pods(app, std::slice::from_ref(&first), 4, moved).await;
+    ns.eventually("pods in the hub only", async || {
+        app.ready_pods(&first).await == [4, 0]
+    })
+    .await;
+    app.completed(0).await;
+}
+
 /// Two Releases share the traffic. Both move, and the rollout continues at its step.
 #[tokio::test]
 async fn both_releases_of_a_step_move() {
@@ -283,6 +310,46 @@ async fn a_drained_cluster_is_removed_while_it_is_offline() {
         (clusters(&third), app.ready_pods(&third).await[0]),
         (hub, 4)
     );
+    // The command changes no Release that the newest one replaces.
+    let clean = |clusters: &str| {
+        let command = [
+            "clean",
+            "decommissioned-clusters",
+            "--decommissionedClusters",
+            clusters,
+        ];
+        ns.plugin(&[&command[..], &["-n", ns.name(), "--yes"]].concat())
+    };
+    let list = |words: &[&str]| {
+        ns.plugin(&[&["list"], words, &["-n", ns.name()]].concat())
+            .success()
+    };
+    let first = app.release(0).await;
+    let kept = clean(gone).done();
+    assert!(kept.stderr.contains(name(&first)), "{kept:?}");
+    let listed = list(&["release", "--clusters", gone]);
+    let lines: Vec<Vec<_>> = listed
+        .lines()
+        .map(|line| line.split("   ").collect())
+        .collect();
+    let cells = |line: &[&str]| {
+        let cells = line.iter().map(|it| it.trim().to_owned());
+        cells.filter(|it| !it.is_empty()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        cells(&lines[0]),
+        ["NAMESPACE", "NAME", "CLUSTERS ANNOTATION"]
+    );
+    assert_eq!(cells(&lines[1]), [ns.name(), name(&first), gone]);
+    assert_eq!(lines.len(), 2);
+    app.apply(in_one_cluster(app, "0.0.2", ALL_IN)).await;
+    let fourth = app.completed(3).await;
+    let cleaned = clean(gone).done();
+    assert!(cleaned.stdout.contains(name(&first)), "{cleaned:?}");
+    assert_eq!(clusters(&app.release(0).await), "");
+    let contenders: Value = serde_json::from_str(&list(&["contender", "-o", "json"])).unwrap();
+    let contender = json!({ "namespace": ns.name(), "name": name(&fourth), "clusters": [hub] });
+    assert_eq!(contenders, json!([contender]));
     ns.delete(&app.entry()).await;
     ns.eventually("no Releases and targets", async || {
         let mut left = 0;

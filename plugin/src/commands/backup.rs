@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use baton_apis::{constants::shipper::LABEL_APP, kinds};
+use baton_view::object::text_at;
 use clap::{Args, Subcommand};
 
 use super::Exit;
@@ -15,7 +17,7 @@ use crate::{
     },
     confirm::confirmed,
     error::Error,
-    output::{format::DocumentFormat, report},
+    output::{format::DocumentFormat, report, table::Table},
 };
 
 /// Back up the objects of Baton and Shipper in a hub, or restore them
@@ -47,6 +49,14 @@ struct CreateArgs {
     /// Format of the file
     #[arg(long, value_name = "FORMAT", default_value = "yaml")]
     format: DocumentFormat,
+
+    /// List the Releases of the file
+    #[arg(long, short)]
+    verbose: bool,
+
+    /// Connect to the cluster of the pod in which the command runs, even if there is a kubeconfig
+    #[arg(long, conflicts_with_all = ["kubeconfig", "context"])]
+    use_in_cluster_config: bool,
 }
 
 /// Create the objects of a file in a hub that has none
@@ -64,6 +74,10 @@ struct RestoreArgs {
     /// Format of the file; it is recognized without this flag
     #[arg(long, value_name = "FORMAT", hide = true)]
     format: Option<DocumentFormat>,
+
+    /// List the Releases of the file
+    #[arg(long, short)]
+    verbose: bool,
 
     /// Namespace in which the manager will run, if no manager holds a lease
     #[arg(long, value_name = "NAME", default_value = "baton-system", value_parser = args::namespace)]
@@ -86,9 +100,16 @@ pub(crate) async fn run(args: &BackupArgs, global: &GlobalArgs) -> Result<Exit, 
 }
 
 async fn create(args: &CreateArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    let cluster = global.connect().await?;
+    let cluster = if args.use_in_cluster_config {
+        global.connect_in_cluster()?
+    } else {
+        global.connect().await?
+    };
     let backup = collect(&cluster).await?;
     let output = global.output();
+    if args.verbose {
+        output.print(&releases(&backup).render(output))?;
+    }
     for line in counts(&backup.objects) {
         output.print(&line)?;
     }
@@ -105,6 +126,9 @@ async fn restore(args: &RestoreArgs, global: &GlobalArgs) -> Result<Exit, Error>
     let cluster = global.connect().await?;
     let output = global.output();
     let restore = Restore::plan(&cluster, &backup).await?;
+    if args.verbose {
+        output.print(&releases(&backup).render(output))?;
+    }
     let lines = restore.summary();
     if lines.is_empty() {
         output.print("all objects exist; their statuses are completed")?;
@@ -123,6 +147,27 @@ async fn restore(args: &RestoreArgs, global: &GlobalArgs) -> Result<Exit, Error>
     restore.run(&args.manager_namespace).await?;
     output.print(&format!("the backup of {} is restored", backup.created))?;
     Ok(Exit::Fine)
+}
+
+/// The Releases of a backup, by namespace and name.
+fn releases(backup: &Backup) -> Table {
+    let releases = backup.objects.iter().filter(|it| kinds::RELEASE.is_of(it));
+    let mut rows: Vec<_> = releases
+        .map(|release| {
+            let application = &release["metadata"]["labels"][LABEL_APP];
+            [
+                text_at(release, "/metadata/namespace"),
+                text_at(release, "/metadata/name"),
+                application.as_str().unwrap_or_default(),
+            ]
+        })
+        .collect();
+    rows.sort_unstable();
+    let mut table = Table::new(&["NAMESPACE", "RELEASE NAME", "OWNING APPLICATION"]);
+    for row in rows {
+        table.row(row);
+    }
+    table
 }
 
 fn of(file: &Path, error: &FileError) -> Error {

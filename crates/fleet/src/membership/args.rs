@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
 
+use super::manifests::HUB;
 use crate::{name::ClusterName, url::ServerUrl};
 use baton_terminal::{kubeconfig::ConnectionArgs, values::Namespace};
 
@@ -144,6 +145,18 @@ pub struct JoinArgs {
     /// as joined before, else trusted]
     #[arg(long, value_name = "trusted|tenants", hide_possible_values = true)]
     pub rights: Option<RightsMode>,
+
+    /// Service account of the hub in the target; it is the same in all targets, so that a second Cluster for a target
+    /// is found
+    #[arg(
+        long,
+        visible_alias = "application-cluster-service-account",
+        value_name = "NAME",
+        default_value = HUB,
+        value_parser = [HUB],
+        hide_possible_values = true
+    )]
+    pub service_account: String,
 
     /// Print what would be done, and change nothing
     #[arg(long)]

@@ -182,6 +182,8 @@ fn holds(live: &Value, wanted: &Value) -> bool {
                     .zip(wanted)
                     .all(|(live, wanted)| holds(live, wanted))
         }
+        // A server stores 0.0 as 0.
+        (Value::Number(live), Value::Number(wanted)) => live.as_f64() == wanted.as_f64(),
         _ => live == wanted,
     }
 }
@@ -286,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_compared_by_their_items() {
+    fn lists_are_compared_by_their_items_and_numbers_by_value() {
         let owners = |uids: &[&str]| {
             let owners: Vec<Value> = uids.iter().map(|uid| json!({ "uid": uid })).collect();
             json!({ "ownerReferences": owners, "a": uids })
@@ -311,6 +313,8 @@ mod tests {
                 json!({ "v": [{ "a": 1 }] }),
                 true,
             ),
+            (json!({ "a": 0 }), json!({ "a": 0.0 }), true),
+            (json!({ "a": 1 }), json!({ "a": 0.0 }), false),
         ] {
             assert_eq!(holds(&live, &wanted), expected, "{live} {wanted}");
         }

@@ -77,6 +77,7 @@ pub(super) fn requests(args: JoinArgs) -> Result<(Vec<Request>, Settings), Error
         agent,
         admission,
         rights,
+        service_account: _, // It has one value.
         dry_run,
         hub,
         target,
@@ -284,6 +285,13 @@ mod tests {
             ),
             (&["a", "--server=x"], "is not the URL of an API server"),
             (&["A"], "cannot be the name of a cluster"),
+            (
+                &[
+                    "a",
+                    "--application-cluster-service-account=shipper-app-cluster",
+                ],
+                "[possible values: baton-hub]",
+            ),
         ] {
             let error = parse(flags).err().unwrap();
             assert!(error.contains(expected), "{flags:?}: {error}");
