@@ -3,7 +3,6 @@
 mod load;
 mod report;
 mod series;
-mod slice_owners;
 mod teardown;
 mod triggers;
 
@@ -19,7 +18,6 @@ use baton_typed::debounce::Debounced;
 use self::{
     load::{Loaded, Refusal},
     series::ObjectSetSeries,
-    slice_owners::SliceOwners,
 };
 use crate::delivery::{
     containers::{losses, on_container},
@@ -61,7 +59,6 @@ pub(crate) struct ObjectSets {
     owners: Owners<RevisionKind>,
     strays: Strays<RevisionKind>,
     debounced: Debounced<RevisionKey>,
-    slice_owners: SliceOwners,
     series: ObjectSetSeries,
     /// The queue of delegated phases: while it is not empty, statuses are debounced for longer.
     phases: Arc<Queue<PhaseKey>>,
@@ -89,7 +86,6 @@ impl ObjectSets {
             }),
             strays: Strays::default(),
             debounced: Debounced::default(),
-            slice_owners: SliceOwners::default(),
             series: metrics.register(ObjectSetSeries::register),
             phases,
             force_adoption,

@@ -121,7 +121,6 @@ mod sites_records;
 mod sites_refusals;
 mod sites_stopping;
 mod sites_terms;
-mod slice_owners;
 mod stale_leader;
 mod status;
 mod takeover;

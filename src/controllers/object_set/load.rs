@@ -18,8 +18,13 @@ use baton_engine::{
 use baton_kubernetes::account::Account;
 use baton_probes::Probes;
 use baton_records::{
-    api::ApiError, key::OwnKind as _, revision::RevisionRecord, slice::SliceRecord,
+    api::ApiError,
+    key::OwnKind as _,
+    revision::RevisionRecord,
+    slice::{NewOwner, SliceRecord},
 };
+
+use baton_runtime::controller::Controller as _;
 
 use super::ObjectSets;
 use crate::delivery::{
@@ -278,7 +283,9 @@ impl ObjectSets {
         Ok((missing, impossible))
     }
 
-    /// A slice. The revision becomes an owner of the slice.
+    /// A slice. The revision becomes an owner of the slice, unless it shares the slice with the revisions of
+    /// other clusters: those of a Release are made owners together, and the slices of a site's version belong
+    /// to its record.
     async fn slice(
         &self,
         record: &RevisionRecord,
@@ -286,15 +293,15 @@ impl ObjectSets {
     ) -> Result<Option<Arc<SliceRecord>>, Error> {
         let (api, key) = (&self.shared.api, record.key.slice(name));
         let slice = self.observed.slice(api, &key).await?;
+        let is_shared = record.site.is_some() || record.release.is_some();
         if let Some(slice) = &slice
-            // The revisions of all sites share the slices of their version, whose record owns them.
-            && record.site.is_none()
+            && !is_shared
             && !slice.is_owned_by(&record.uid)
             && !record.is_closed()
         {
-            let at = (api, &*self.observed);
-            let added = self.slice_owners.add(at, record, slice).await;
-            added.at_step("slices")?;
+            let owned = api.add_slice_owners(&[NewOwner::of(record)], slice).await;
+            let owned = owned.at_step("slices")?;
+            self.observed.slices.updated(owned, Self::NAME);
         }
         Ok(slice)
     }

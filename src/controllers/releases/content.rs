@@ -6,12 +6,15 @@
 //! created before the annotation also name them. A name is derived from the content: a slice of an
 //! earlier attempt is either reused, or stays unused and is deleted with the Release.
 
+use std::sync::Arc;
+
 use baton_apis::{
     InstallationTarget, ObjectSetObject, Release,
     constants::{ANNOTATION_CONTENT, shipper},
     kinds,
 };
 use baton_engine::{chain_names::numbered, slice_parts};
+use baton_records::{revision::RevisionRecord, slice::NewOwner};
 use baton_releases::{
     chart::{self, Installation},
     scheduling::error::ScheduleError,
@@ -21,7 +24,7 @@ use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use twox_hash::XxHash64;
 
-use super::{Context, Error, charts::ChartSource, scalable::scalable};
+use super::{AtStep as _, Context, Error, charts::ChartSource, scalable::scalable};
 use crate::delivery::{
     shared::Refusal,
     slices::{Made, NewSlice},
@@ -81,6 +84,39 @@ pub(super) struct ContentWriter {
 }
 
 impl ContentWriter {
+    /// Makes the revisions of a Release owners of its slices, in one write for each slice. So the slices
+    /// exist as long as the revisions that need them, also after the deletion of the Release.
+    ///
+    /// # Errors
+    /// When a request fails, or a slice has changed since it was observed.
+    pub(super) async fn own_slices(
+        &self,
+        content: &Content,
+        revisions: &[Arc<RevisionRecord>],
+    ) -> Result<(), Error> {
+        let Context {
+            shared, observed, ..
+        } = &self.context;
+        let Some(any) = revisions.first() else {
+            return Ok(());
+        };
+        for name in content.definitions.iter().chain(&content.objects) {
+            // The next pass follows when a revision has read a slice that was not observed.
+            let Some(slice) = observed.slices.get(&any.key.slice(name)) else {
+                continue;
+            };
+            let open = revisions.iter().filter(|it| !it.is_closed());
+            let new = open.filter(|it| !slice.is_owned_by(&it.uid));
+            let new: Vec<_> = new.map(|it| NewOwner::of(it)).collect();
+            if !new.is_empty() {
+                let owned = shared.api.add_slice_owners(&new, &slice).await;
+                let owned = owned.at_step("owning slices")?;
+                observed.slices.updated(owned, self.writer);
+            }
+        }
+        Ok(())
+    }
+
     /// The content of a Release: read from the annotation, or rendered and written now.
     pub(super) async fn of(
         &self,

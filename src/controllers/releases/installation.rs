@@ -12,7 +12,8 @@ use baton_apis::{
     Application, InstallationTarget, Release,
     constants::{
         ANNOTATION_CONTENT, ANNOTATION_LOST_HUBS, ANNOTATION_ON_DELETION, API_VERSION,
-        CLASS_CLUSTER_PREFIX, LABEL_CHAIN, ON_DELETION_HAND_BACK,
+        CLASS_CLUSTER_PREFIX, FINALIZER_CACHED, FINALIZER_METRICS, LABEL_CHAIN,
+        ON_DELETION_HAND_BACK,
         shipper::{self, LABEL_APP},
     },
     kinds,
@@ -248,6 +249,11 @@ impl Installations {
             });
             outcomes.insert(cluster.clone(), outcome);
         }
+        let with_new_ones = self.own_revisions(key, target);
+        let owned = self.contents.own_slices(content, &with_new_ones).await;
+        if let Err(error) = owned {
+            failure.get_or_insert(error);
+        }
         // The revisions of clusters that the target does not list any more are deleted.
         let application = target.labels().get(LABEL_APP).map_or("", String::as_str);
         let clusters = target.spec.clusters.iter();
@@ -465,6 +471,8 @@ fn metadata(
         "namespace": &*key.namespace,
         "labels": labels,
         "annotations": annotations,
+        // At the creation they cost no write of their own.
+        "finalizers": [FINALIZER_CACHED, FINALIZER_METRICS],
         "ownerReferences": [{
             "apiVersion": shipper::API_VERSION,
             "kind": kinds::INSTALLATION_TARGET.name,
