@@ -37,10 +37,20 @@ impl<L: Clone + Eq + Hash, T> Turns<L, T> {
 
     /// Removes the first item of the next lane that `may` accepts; `None` if it accepts no lane.
     pub fn pop(&mut self, may: impl Fn(&L) -> bool) -> Option<(L, T)> {
+        self.pop_by(may, VecDeque::pop_front)
+    }
+
+    /// As [`Self::pop`], with `pick` in place of the removal of the first item. It must remove one item of
+    /// its lane, which is not empty.
+    pub fn pop_by(
+        &mut self,
+        may: impl Fn(&L) -> bool,
+        pick: impl FnOnce(&mut VecDeque<T>) -> Option<T>,
+    ) -> Option<(L, T)> {
         let at = self.order.iter().position(may)?;
         let lane = self.order.remove(at)?;
         let waiting = self.lanes.get_mut(&lane)?;
-        let item = waiting.pop_front()?;
+        let item = pick(waiting)?;
         self.len -= 1;
         if waiting.is_empty() {
             self.lanes.remove(&lane);

@@ -2,9 +2,9 @@
 //! Lanes share the workers fairly, and the memory of failures for the backoff is bounded.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet, VecDeque},
     fmt,
-    hash::Hash,
+    hash::{BuildHasher as _, Hash, RandomState},
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -41,6 +41,9 @@ const LOOK: Duration = Duration::from_secs(30);
 /// Limit of the passes per worker, slow ones included.
 const MOST_SLOW: usize = 32;
 
+/// The longest lane that is first in, first out.
+const SHORT: usize = 32;
+
 /// The namespace and cluster of a key. Lanes take turns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Lane {
@@ -72,6 +75,9 @@ impl Lane {
 /// # Guarantees
 /// - Lanes take turns: for any number of ready keys in a lane, a key of another lane waits for no
 ///   more than one key of each.
+/// - In a lane with many ready keys, as after a restart, about every second key that is returned is the
+///   newest one, so new work does not wait for the backlog. The others are drawn at random: a process
+///   that crashes again and again works on other keys each time.
 /// - A slow pass delays only passes of its own cluster or namespace: it no longer occupies a worker,
 ///   and no cluster or namespace has more passes in progress than there are workers.
 /// - A key that is added while its pass runs is returned once more after that pass.
@@ -121,6 +127,7 @@ impl<K> fmt::Debug for Shares<K> {
 #[derive(Debug)]
 struct State<K> {
     ready: Turns<Lane, (K, Instant)>,
+    draws: Draws,
     queued: HashSet<K>,
     /// The cluster or namespace of each running key, and the time at which its pass began.
     running: HashMap<K, (Bottleneck, Instant)>,
@@ -149,6 +156,7 @@ impl<K> Default for Queue<K> {
     fn default() -> Self {
         let state = State {
             ready: Turns::default(),
+            draws: Draws::default(),
             queued: HashSet::new(),
             running: HashMap::new(),
             busy: HashMap::new(),
@@ -413,7 +421,9 @@ impl<K: Clone + Eq + Ord + Hash> State<K> {
             return Err(None);
         }
         let room = |lane: &Lane| has_room(&self.busy, lane, workers);
-        let (lane, (key, since)) = self.ready.pop(room).ok_or(None)?;
+        let draw = self.draws.next();
+        let pick = |waiting: &mut VecDeque<_>| pick(waiting, draw);
+        let (lane, (key, since)) = self.ready.pop_by(room, pick).ok_or(None)?;
         let bottleneck = lane.bottleneck();
         self.queued.remove(&key);
         *self.busy.entry(bottleneck.clone()).or_default() += 1;
@@ -431,6 +441,33 @@ impl<K: Clone + Eq + Ord + Hash> State<K> {
                 self.busy.remove(&bottleneck);
             }
         }
+    }
+}
+
+/// Random numbers, other ones in each process.
+#[derive(Debug, Default)]
+struct Draws {
+    source: RandomState,
+    count: u64,
+}
+
+impl Draws {
+    fn next(&mut self) -> u64 {
+        self.count += 1;
+        self.source.hash_one(self.count)
+    }
+}
+
+/// Removes the next item of a lane, by a random number.
+fn pick<T>(waiting: &mut VecDeque<T>, draw: u64) -> Option<T> {
+    if waiting.len() <= SHORT {
+        waiting.pop_front()
+    } else if draw.is_multiple_of(2) {
+        waiting.pop_back()
+    } else {
+        // The remainder is less than the length, so it is a `usize`.
+        let at = usize::try_from((draw >> 1) % waiting.len() as u64).unwrap_or_default();
+        waiting.swap_remove_front(at)
     }
 }
 
@@ -579,6 +616,55 @@ mod tests {
             queue.done(&third);
             assert!([second.0, third.0].contains(&"one"), "{second:?} {third:?}");
         }
+    }
+
+    /// The next keys of a queue with one worker.
+    async fn next_keys(queue: &Queue<usize>, count: usize) -> Vec<usize> {
+        let mut keys = Vec::new();
+        for _ in 0..count {
+            let (key, _) = queue.next().await;
+            queue.done(&key);
+            keys.push(key);
+        }
+        keys
+    }
+
+    fn backlog() -> Queue<usize> {
+        let queue = Queue::default();
+        for key in 0..5000 {
+            queue.add(key);
+        }
+        queue
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn new_work_does_not_wait_for_a_backlog() {
+        let queue = backlog();
+        next_keys(&queue, 100).await;
+        for new in 5000..5010 {
+            queue.add(new);
+        }
+        // Each of them is missed with a probability of less than 2^-80.
+        let keys = next_keys(&queue, 200).await;
+        assert!((5000..5010).all(|new| keys.contains(&new)), "{keys:?}");
+        // The newest is not all that is worked on.
+        assert!(
+            keys.iter().filter(|key| **key < 4000).count() > 20,
+            "{keys:?}"
+        );
+        let rest: HashSet<_> = next_keys(&queue, 5010 - 300).await.into_iter().collect();
+        assert_eq!(rest.len(), 5010 - 300, "each key once");
+        assert_eq!(queue.depth(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_start_begins_with_other_keys() {
+        let mut seen = HashSet::new();
+        for _ in 0..100 {
+            seen.extend(next_keys(&backlog(), 200).await);
+        }
+        // A process that begins at an end or two sees 200 keys, and this one about 4,300.
+        assert!(seen.len() > 4000, "{}", seen.len());
     }
 
     #[tokio::test(start_paused = true)]
