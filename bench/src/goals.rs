@@ -42,6 +42,8 @@ const CPU_DELEGATED: f64 = 3.0;
 const MEMORY: [(usize, f64); 2] = [(2_000, 40.0), (10_000, 100.0)];
 /// Maximum number of writes of a deployment and its status per edit of its template.
 const PER_EDIT: f64 = 3.0;
+/// Maximum time until an edit right after a restart is rolled out, in seconds.
+const EDIT: f64 = 1.0;
 /// Maximum memory in KiB per archived revision.
 const PER_ARCHIVED: f64 = 3.0;
 /// Maximum memory in MiB per idle connected cluster.
@@ -117,6 +119,8 @@ pub(crate) fn goals(figures: &Figures) -> Vec<Goal> {
             "KiB",
         );
     }
+    let edit = figures.step(chain::RESTART).and_then(|step| step.per_set);
+    goals.at_most(chain::RESTART, edit.map(|spread| spread.max), EDIT, "s");
     if let Some(fleet) = &figures.fleet {
         goals.fleet(figures, fleet);
     }

@@ -220,10 +220,15 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Writes the objects of a phase. Objects with unchanged content need no dry run.
+    /// Writes the objects of a phase. New ones are checked by POST, and those with unchanged content need
+    /// no dry run.
     async fn write(&self, objects: &[(String, Value)], revision: u32) -> Result<(), Error> {
         let apply = PatchParams::apply(FIELD_MANAGER);
         let dry_run = apply.clone().dry_run();
+        let checked = PostParams {
+            dry_run: true,
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+        };
         let path = Request::new(self.target.config_maps());
         let send = async |objects: &[(String, Value)], params: &PatchParams| {
             let requests = objects.iter().map(|(name, object)| {
@@ -240,7 +245,19 @@ impl<'a> Replay<'a> {
         }
         let (first, others) = objects.split_at(1.min(objects.len()));
         send(first, &apply).await?;
-        send(others, &dry_run).await?;
+        if revision == 1 {
+            let checks = others.iter().map(|(_, object)| {
+                let mut object = object.clone();
+                manage(&mut object, revision, &self.owners);
+                path.create(&checked, object.to_string().into_bytes())
+            });
+            let checks = stream::iter(checks).map(Ok::<_, Error>);
+            checks
+                .try_for_each_concurrent(MAX_CONCURRENT, |request| self.send(request))
+                .await?;
+        } else {
+            send(others, &dry_run).await?;
+        }
         send(others, &apply).await
     }
 

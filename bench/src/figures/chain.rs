@@ -13,6 +13,9 @@ pub(crate) const EDITS: &str = "chain: edits";
 /// The step in which the manager is idle with them.
 pub(crate) const IDLE: &str = "chain: idle";
 
+/// The step that restarts the manager, and edits one of them at once.
+pub(crate) const RESTART: &str = "chain: edit after a restart";
+
 /// Resources whose writes do not count for the deployments: the revisions, their statuses and their
 /// objects.
 const OF_REVISIONS: [&str; 4] = ["objectsets", "objectsets/status", "configmaps", "events"];

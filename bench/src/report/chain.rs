@@ -24,7 +24,8 @@ pub(super) const NOTES: &str = "\
      chain: until the last deployment is idle in its latest generation, its newest revision is\n\
      available and every older one archived. p50, p99, max: of each deployment, from the answer to\n\
      its creation or edit until then. All deployments are edited side by side, and again when the\n\
-     last one has settled.";
+     last one has settled. edit after a restart: one of them is edited as soon as the restarted\n\
+     manager is ready, while all others wait for their first reconcile.";
 
 /// The tables about edits.
 pub(super) fn tables(chain: &Chain) -> String {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use baton_hack::manager::Manager;
 use tokio::time::{Instant, timeout};
 
-use super::{POLL_INTERVAL, Steps, limit};
+use super::{POLL_INTERVAL, StepStart, Steps, limit};
 use crate::error::Error;
 use crate::figures::chain::{Chain, Round};
 use crate::figures::{Step, Timing, chain};
@@ -59,7 +59,29 @@ impl Steps {
         let revisions = shape.deployments + load.chains.archived();
         self.leave_idle(chain::IDLE, revisions, IDLE, Duration::ZERO)
             .await?;
-        Ok(())
+        self.edit_after_restart(&mut load).await
+    }
+
+    /// Restarts the manager, and edits one of the deployments as soon as it is ready: all others wait for
+    /// their first reconcile then.
+    async fn edit_after_restart(&mut self, load: &mut Load) -> Result<(), Error> {
+        let server = self.servers.cpu();
+        self.manager.stop().await?;
+        self.manager = Manager::start(&self.launch).await?;
+        let newest = load.shape.edits + 2;
+        let middle = load.shape.names().nth(load.shape.deployments / 2);
+        let name = middle.unwrap_or_default();
+        let patches = [(name.clone(), self.figures.shape.edit(&name, newest))].into();
+        let started = Instant::now();
+        let answers = load.target.edit_deployments(&patches).await?;
+        let (timing, latencies) = self.settle(load, started, answers, newest).await?;
+        let timing = Timing::of(0, Duration::from_secs_f64(timing.seconds));
+        let step = Step::new(chain::RESTART, load.shape.deployments, timing);
+        let before = StepStart {
+            server,
+            ..StepStart::default()
+        };
+        self.end(step.with_latencies(latencies), before).await
     }
 
     async fn first(&mut self, load: &mut Load) -> Result<Round, Error> {
