@@ -19,8 +19,8 @@
 //!
 //! # Options of the requests
 //!
-//! `fieldValidation=Ignore` everywhere, except for the [dry runs by POST](post). The option affects unknown and duplicate fields only. An
-//! apply to a built-in kind refuses unknown fields under any setting, and our bodies have no
+//! `fieldValidation=Ignore` everywhere, except for the dry runs by POST (`post.rs`). The option affects unknown and
+//! duplicate fields only. An apply to a built-in kind refuses unknown fields under any setting, and our bodies have no
 //! duplicates. For a custom resource the default (`Warn`) accepts fields that the schema does not
 //! have, and prunes them; so does `Ignore`, but without the second, strict parse of the body, and
 //! without warnings, which are not read. `Strict` would refuse manifests that Package Operator
@@ -128,10 +128,8 @@ impl Target {
     /// Sends a dry run by POST, if it shows what a dry run by apply would show. Its answer counts only if
     /// the body is accepted.
     async fn dry_run_create(&self, child: &Child<'_>, request: &Request, body: &Value) -> Answer {
-        let Child {
-            account, gvk, key, ..
-        } = child;
-        if self.0.applicable.knows(*account, gvk, key)
+        let Child { gvk, key, .. } = child;
+        if self.0.applicable.knows(child.user(), gvk, key)
             && let Some(call) = child.post(body, self.0.is_defined(child.resource, &gvk.group))
             && let (answer @ Answer::Created(_), _) = self.execute(child, &call).await
         {
@@ -159,10 +157,7 @@ impl Target {
         };
         let answer = decoded(interpret(call.operation, child.subject(), status, &body));
         if call.content == Some(MediaType::Apply) && status.is_success() {
-            let Child {
-                account, gvk, key, ..
-            } = child;
-            self.0.applicable.add(*account, gvk, key);
+            self.0.applicable.add(child.user(), child.gvk, child.key);
         }
         let text = String::from_utf8_lossy(&body);
         let result = match (&answer, store, pending) {

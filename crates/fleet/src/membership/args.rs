@@ -4,9 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
 
-use super::manifests::HUB;
 use crate::{name::ClusterName, url::ServerUrl};
 use baton_terminal::{kubeconfig::ConnectionArgs, values::Namespace};
+
+/// Name of the service account of the hub in a target.
+pub const HUB: &str = "baton-hub";
 
 /// Flags of `baton cluster`.
 #[derive(Clone, Debug, Args)]

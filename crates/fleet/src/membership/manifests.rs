@@ -11,6 +11,7 @@ use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 
 use self::target_rights::TargetRights;
+pub(super) use super::args::HUB;
 use super::{manifest::Manifest, request::Admitted};
 use crate::name::{ClusterName, NameError};
 
@@ -19,8 +20,6 @@ pub(super) const NAMESPACE: &str = "baton-system";
 /// Annotation on service accounts, and on namespaces and assignments on the hub: the cluster for
 /// which they were created.
 pub(super) const ANNOTATION_CLUSTER: &str = "baton.run/cluster";
-/// Name of the service account of the hub in the target.
-pub(super) const HUB: &str = "baton-hub";
 
 /// The documents of a template, with a value for each `${name}`.
 fn fill(template: &str, values: &[(&str, Value)]) -> Vec<Manifest> {

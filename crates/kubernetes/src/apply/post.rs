@@ -9,8 +9,8 @@
 //!
 //! | refused by an apply only | here |
 //! |---|---|
-//! | a client without the right to patch, a kind without the verb | an apply of the kind in the namespace was accepted a moment ago |
-//! | entries of an associative list with equal keys or without one, equal entries of a set | `Lists` |
+//! | a client that may not patch, a kind without the verb | an apply there was accepted a moment ago |
+//! | entries of an associative list with equal keys or without, equal entries of a set | [`Lists`] |
 //! | fields that the schema of a built-in kind does not have | the POST has strict field validation |
 //! | `managedFields`, and other metadata that the server sets | `METADATA` |
 //! | what YAML cannot represent: some characters, keys of more than 1,024 characters | `is_plain` |
@@ -24,7 +24,7 @@ use std::{
 use baton_engine::{Gvk, ObjectKey};
 use serde_json::{Map, Value};
 
-use crate::{account::Account, expiring_cache::ExpiringCache};
+use crate::expiring_cache::ExpiringCache;
 
 /// The time for which an accepted apply shows that the next one is accepted as far as rights and kind are concerned.
 const APPLICABLE: Duration = Duration::from_mins(1);
@@ -119,20 +119,20 @@ fn identity(list: &str, entry: &Map<String, Value>) -> Option<String> {
     Some(values?.join(" "))
 }
 
-/// The kinds and namespaces in which an apply by an account, or by the manager itself, was accepted a moment ago.
+/// The kinds and namespaces in which an apply by a user, or by the manager itself, was accepted a moment ago.
 #[derive(Default)]
-pub(crate) struct Applicable(ExpiringCache<(Option<Account>, Gvk, String), (), 4096>);
+pub(crate) struct Applicable(ExpiringCache<(Option<String>, Gvk, String), (), 4096>);
 
 impl Applicable {
     /// True if an apply was accepted a moment ago.
-    pub fn knows(&self, account: Option<&Account>, gvk: &Gvk, key: &ObjectKey) -> bool {
-        let question = (account.cloned(), gvk.clone(), key.namespace.clone());
+    pub fn knows(&self, user: Option<String>, gvk: &Gvk, key: &ObjectKey) -> bool {
+        let question = (user, gvk.clone(), key.namespace.clone());
         self.0.get(&question, Instant::now()).is_some()
     }
 
     /// Notes an accepted apply.
-    pub fn add(&self, account: Option<&Account>, gvk: &Gvk, key: &ObjectKey) {
-        let question = (account.cloned(), gvk.clone(), key.namespace.clone());
+    pub fn add(&self, user: Option<String>, gvk: &Gvk, key: &ObjectKey) {
+        let question = (user, gvk.clone(), key.namespace.clone());
         let now = Instant::now();
         self.0.insert(question, (), now, now + APPLICABLE);
     }
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn an_accepted_apply_counts_for_its_account_kind_and_namespace() {
+    fn an_accepted_apply_counts_for_its_user_kind_and_namespace() {
         let known = Applicable::default();
         let gvk = Gvk::new("v1", "ConfigMap");
         let key = |namespace: &str| ObjectKey {
@@ -307,11 +307,11 @@ mod tests {
             namespace: namespace.to_owned(),
             name: "a".to_owned(),
         };
-        let account = Account::new("shop", "deployer");
-        known.add(account.as_ref(), &gvk, &key("shop"));
-        assert!(known.knows(account.as_ref(), &gvk, &key("shop")));
+        let user = || Some("deployer".to_owned());
+        known.add(user(), &gvk, &key("shop"));
+        assert!(known.knows(user(), &gvk, &key("shop")));
         assert!(!known.knows(None, &gvk, &key("shop")));
-        assert!(!known.knows(account.as_ref(), &gvk, &key("other")));
-        assert!(!known.knows(account.as_ref(), &Gvk::new("v1", "Secret"), &key("shop")));
+        assert!(!known.knows(user(), &gvk, &key("other")));
+        assert!(!known.knows(user(), &Gvk::new("v1", "Secret"), &key("shop")));
     }
 }
