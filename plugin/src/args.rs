@@ -17,7 +17,7 @@ use crate::{
 #[command(next_help_heading = "Global options")]
 pub(crate) struct GlobalArgs {
     /// Kubeconfig to use instead of KUBECONFIG and ~/.kube/config
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, alias = "kube-config", global = true, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
 
     /// Context of the kubeconfig to use instead of the current one

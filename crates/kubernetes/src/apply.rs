@@ -129,7 +129,9 @@ impl Target {
     /// the body is accepted.
     async fn dry_run_create(&self, child: &Child<'_>, request: &Request, body: &Value) -> Answer {
         let Child { gvk, key, .. } = child;
-        if self.0.applicable.knows(child.user(), gvk, key)
+        // An account may have the right to patch some names only, and to create any.
+        if child.account.is_none()
+            && self.0.applicable.knows(gvk, key)
             && let Some(call) = child.post(body, self.0.is_defined(child.resource, &gvk.group))
             && let (answer @ Answer::Created(_), _) = self.execute(child, &call).await
         {
@@ -156,8 +158,9 @@ impl Target {
             Err(error) => return (Answer::Failed(error.to_string()), Bytes::new()),
         };
         let answer = decoded(interpret(call.operation, child.subject(), status, &body));
-        if call.content == Some(MediaType::Apply) && status.is_success() {
-            self.0.applicable.add(child.user(), child.gvk, child.key);
+        if call.content == Some(MediaType::Apply) && child.account.is_none() {
+            let applicable = &self.0.applicable;
+            applicable.note(child.gvk, child.key, status.is_success());
         }
         let text = String::from_utf8_lossy(&body);
         let result = match (&answer, store, pending) {

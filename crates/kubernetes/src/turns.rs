@@ -5,7 +5,8 @@ use std::{
     hash::Hash,
 };
 
-/// Waiting items in lanes: lanes take turns, and a lane is first in, first out.
+/// Waiting items in lanes: lanes take turns, and a lane is first in, first out, unless [`Turns::pop_by`]
+/// picks another item.
 #[derive(Debug)]
 pub struct Turns<L, T> {
     /// The lanes with waiting items, in the order of their turns.

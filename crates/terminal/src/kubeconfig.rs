@@ -18,6 +18,7 @@ pub struct ConnectionArgs {
     /// Kubeconfig to use instead of KUBECONFIG, ~/.kube/config, or the service account of the pod
     #[arg(
         long,
+        alias = "kube-config",
         env = "BATON_KUBECONFIG",
         hide_env_values = true,
         value_name = "FILE"

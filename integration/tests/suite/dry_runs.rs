@@ -32,12 +32,6 @@ fn samples(group: &str) -> Vec<Entry> {
     let ports = json!([
         { "name": "a", "port": 80, "protocol": "TCP" }, { "name": "b", "port": 80, "protocol": "UDP" },
     ]);
-    let webhook = |name: &str| {
-        json!({
-            "name": name, "admissionReviewVersions": ["v1"], "sideEffects": "None",
-            "clientConfig": { "url": "https://localhost:1" },
-        })
-    };
     vec![
         configmap("odd").data("a", "1").annotation("note", "1"),
         secret("odd").with("/stringData", json!({ "a": "1" })).with("/type", "Opaque"),
@@ -60,8 +54,6 @@ fn samples(group: &str) -> Vec<Entry> {
             "/rules",
             json!([{ "apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"] }]),
         ),
-        object("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "odd")
-            .with("/webhooks", json!([webhook("a.example.com"), webhook("b.example.com")])),
         object(&format!("{group}/v1"), "Tool", "odd").with(
             "/spec",
             json!({
@@ -208,13 +200,8 @@ async fn what_only_an_apply_refuses_stops_the_phase() {
     let crd = definition(&group);
     ns.create_elsewhere(&crd).await;
     let samples = samples(&group);
-    let of_namespace: Vec<_> = samples
-        .iter()
-        .filter(|it| it.kind() != "MutatingWebhookConfiguration")
-        .map(|it| it.clone().with("/metadata/name", "first"))
-        .collect();
     ns.eventually("the kind to be served", async || {
-        let object = ns.reference(of_namespace.last().unwrap());
+        let object = ns.reference(samples.last().unwrap());
         ns.cluster().try_apply(&object).await.is_ok()
     })
     .await;
@@ -255,35 +242,39 @@ async fn what_only_an_apply_refuses_stops_the_phase() {
     // Duplicates, missing keys, null, characters and keys that YAML does not have, managed fields.
     assert!(dangerous.len() > 50, "{}", dangerous.len());
 
-    // The manager learns that it may apply these kinds.
-    ns.set("known").phase("a", of_namespace).available().await;
-    let mut created = Vec::new();
-    for (number, (text, manifest, message)) in dangerous.into_iter().enumerate() {
-        let mut odd = Entry::from(manifest);
-        odd.manifest["metadata"]["name"] = format!("odd-{number}").into();
-        let beside = configmap(&format!("beside-{number}"));
-        let set = ns.set(&format!("odd-{number}"));
-        // The schema of revisions refuses some of them.
-        if set
-            .phase("a", [beside.clone(), odd])
-            .try_create()
-            .await
-            .is_ok()
-        {
-            created.push((text, message, beside, format!("odd-{number}")));
-        }
-    }
     let mut refused = 0;
-    for (text, message, beside, set) in created {
-        // The manager sends no managed fields, so it can apply some of them.
-        ns.eventually(&format!("a decision about {text}"), async || {
-            let set = ns.read_set(&set).await;
-            set.has(&[REFUSED]) || set.has(&[Is("Available", "True")])
-        })
-        .await;
-        if ns.read_set(&set).await.has(&[REFUSED]) {
-            refused += 1;
-            assert_eq!(ns.get(&beside).await, None, "{text}: {message}");
+    for (round, some) in dangerous.chunks(15).enumerate() {
+        // The manager learns, for the next minute, that it may apply these kinds.
+        let known = samples.iter().map(|sample| {
+            let name = format!("known-{round}");
+            sample.clone().with("/metadata/name", name)
+        });
+        let set = ns.set(&format!("known-{round}"));
+        set.phase("a", known).available().await;
+        let mut created = Vec::new();
+        for (number, (text, manifest, message)) in some.iter().enumerate() {
+            let name = format!("odd-{round}-{number}");
+            let mut odd = Entry::from(manifest.clone());
+            odd.manifest["metadata"]["name"] = name.as_str().into();
+            let beside = configmap(&format!("beside-{round}-{number}"));
+            // The last object of a phase is written first, without a dry run.
+            let set = ns.set(&name).phase("a", [odd, beside.clone()]);
+            // The schema of revisions refuses some of them.
+            if set.try_create().await.is_ok() {
+                created.push((text, message, beside, name));
+            }
+        }
+        for (text, message, beside, set) in created {
+            // The manager sends no managed fields, so it can apply some of them.
+            ns.eventually(&format!("a decision about {text}"), async || {
+                let set = ns.read_set(&set).await;
+                set.has(&[REFUSED]) || set.has(&[Is("Available", "True")])
+            })
+            .await;
+            if ns.read_set(&set).await.has(&[REFUSED]) {
+                refused += 1;
+                assert_eq!(ns.get(&beside).await, None, "{text}: {message}");
+            }
         }
     }
     assert!(refused > 40, "{refused}");

@@ -139,7 +139,25 @@ async fn a_chart_is_checked_before_its_application_is_applied() {
     );
 
     app.apply(of(json!({}))).await;
-    app.completed(0).await;
+    let release = app.completed(0).await;
+    // Shipper's commands print what helm renders.
+    let file = temporary(&format!("application-{}.json", ns.name()));
+    std::fs::write(&file, ns.live(&app.entry()).await.to_string()).unwrap();
+    let file = format!("--filename={}", file.display());
+    let (of_app, of_release) = (
+        "web-foobar-0",
+        release["metadata"]["name"].as_str().unwrap(),
+    );
+    for (words, name) in [
+        (&["app", "--appName=web"][..], of_app),
+        (&["app", &file], of_app),
+        (&["release", of_release], of_release),
+    ] {
+        let rendered = ns.plugin(&[&["chart", "render"], words].concat()).success();
+        let instance = format!("app.kubernetes.io/instance: {name}\n");
+        assert!(rendered.contains(&instance), "{rendered}");
+        assert!(!rendered.contains("shipper-release"), "{rendered}");
+    }
     let same = diff(json!({}));
     assert_eq!(same.code, 0, "{same:?}");
     let other = diff(json!({ "image": { "tag": "other" } }));

@@ -29,6 +29,18 @@ async fn a_release_replaces_another_step_by_step_in_two_clusters() {
             name(&second)
         );
     }
+    // The slices of each Release are owned by it and by its revisions in both clusters.
+    let slices = ns.reference(&object(
+        "package-operator.run/v1alpha1",
+        "ObjectSlice",
+        "any",
+    ));
+    ns.eventually("the slices to be owned by the revisions", async || {
+        let slices = ns.cluster().list(&slices, "shipper-app=web").await;
+        let owners = slices.iter().map(|it| owner_names(it).len());
+        slices.len() == 2 && owners.sum::<usize>() == 6
+    })
+    .await;
     let active = format!("Release \"{}\" is active", name(&second));
     let application = ns
         .object_becomes(&app.entry(), &active, |application| {

@@ -106,6 +106,12 @@ async fn an_override_of_a_missing_block_is_refused() {
     let text = cluster.create(&obeying).await.unwrap_err().message;
     assert!(text.contains(&names), "{text}");
 
+    // A restore creates the blocks after the objects that override them.
+    let mut restored = obeying;
+    let annotations = &mut restored["metadata"]["annotations"];
+    annotations["baton.run/restored-from"] = "sha256:1".into();
+    cluster.create(&restored).await.unwrap();
+
     // A restart uses the stored certificate. One that is due is renewed, and both are trusted.
     let secret = object("v1", "Secret", WEBHOOK).within(HOME).manifest;
     let configured = configuration(&address).manifest;

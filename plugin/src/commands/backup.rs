@@ -55,7 +55,7 @@ struct CreateArgs {
     verbose: bool,
 
     /// Connect to the cluster of the pod in which the command runs, even if there is a kubeconfig
-    #[arg(long, conflicts_with_all = ["kubeconfig", "context"])]
+    #[arg(long)]
     use_in_cluster_config: bool,
 }
 
@@ -101,6 +101,12 @@ pub(crate) async fn run(args: &BackupArgs, global: &GlobalArgs) -> Result<Exit, 
 
 async fn create(args: &CreateArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     let cluster = if args.use_in_cluster_config {
+        // Flags before the command are unknown to a conflict of this one.
+        if global.kubeconfig.is_some() || global.context.is_some() {
+            return Err(Error::Usage(
+                "--use-in-cluster-config cannot be used with --kubeconfig or --context".to_owned(),
+            ));
+        }
         global.connect_in_cluster()?
     } else {
         global.connect().await?

@@ -8,7 +8,7 @@ use super::Exit;
 use crate::{
     args::GlobalArgs,
     cluster::lists::once,
-    error::Error,
+    error::{Error, SubjectError},
     output::{
         format::{DocumentFormat, document},
         objects_none_found,
@@ -39,9 +39,10 @@ enum Which {
 
 #[derive(Clone, Debug, Args)]
 struct Filter {
-    /// Only Releases that are scheduled on these clusters and on no others, separated by commas
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = object_name)]
-    clusters: Option<Vec<String>>,
+    /// Only Releases that are scheduled on these clusters and on no others, separated by commas; an empty list
+    /// selects all
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = name_or_nothing)]
+    clusters: Vec<String>,
 
     /// Format for programs, instead of a table
     #[arg(long, short, value_name = "FORMAT")]
@@ -57,7 +58,13 @@ pub(crate) async fn run(args: &ListArgs, global: &GlobalArgs) -> Result<Exit, Er
     };
     let releases = once(&cluster, &question).await?;
     let (Which::Releases(filter) | Which::Contenders(filter)) = &args.which;
-    let clusters = filter.clusters.as_deref();
+    let clusters: Vec<_> = filter
+        .clusters
+        .iter()
+        .filter(|it| !it.is_empty())
+        .cloned()
+        .collect();
+    let clusters = (!clusters.is_empty()).then_some(&clusters[..]);
     let found = match &args.which {
         Which::Releases(_) => releases.all(clusters),
         Which::Contenders(_) => releases.contenders(clusters),
@@ -68,6 +75,14 @@ pub(crate) async fn run(args: &ListArgs, global: &GlobalArgs) -> Result<Exit, Er
         None => output.print(&table(&found).render(output))?,
     }
     Ok(Exit::Fine)
+}
+
+/// Parses an item of the list of clusters.
+fn name_or_nothing(text: &str) -> Result<String, SubjectError> {
+    match text {
+        "" => Ok(String::new()),
+        name => object_name(name),
+    }
 }
 
 fn table(releases: &[ScheduledRelease]) -> Table {

@@ -284,8 +284,8 @@ impl ObjectSets {
     }
 
     /// A slice. The revision becomes an owner of the slice, unless it shares the slice with the revisions of
-    /// other clusters: those of a Release are made owners together, and the slices of a site's version belong
-    /// to its record.
+    /// other clusters: those of a Release are made owners together, as their phase objects have the content as
+    /// well, and the slices of a site's version belong to its record.
     async fn slice(
         &self,
         record: &RevisionRecord,
@@ -293,7 +293,8 @@ impl ObjectSets {
     ) -> Result<Option<Arc<SliceRecord>>, Error> {
         let (api, key) = (&self.shared.api, record.key.slice(name));
         let slice = self.observed.slice(api, &key).await?;
-        let is_shared = record.site.is_some() || record.release.is_some();
+        let is_elsewhere = record.release.is_some() && record.inherited.is_some();
+        let is_shared = record.site.is_some() || is_elsewhere;
         if let Some(slice) = &slice
             && !is_shared
             && !slice.is_owned_by(&record.uid)

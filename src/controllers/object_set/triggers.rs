@@ -129,7 +129,7 @@ pub(super) fn ended_owner(observed: &Observed, uid: &str) -> Option<RevisionKey>
 
 /// Trigger: a slice that appears, changes or is deleted wakes the revisions that use it.
 ///
-/// A slice that has lost all owners wakes them too, as they become its owners; other changes of
+/// A slice that has lost all owners wakes them too, as its own user becomes its owner; other changes of
 /// owners are ignored. A slice whose content becomes known also wakes the revisions before its
 /// users.
 pub(super) fn on_slice(observed: &Observed, change: &Change<SliceKind>) -> Vec<Wake<RevisionKey>> {

@@ -6,7 +6,7 @@
 //! created before the annotation also name them. A name is derived from the content: a slice of an
 //! earlier attempt is either reused, or stays unused and is deleted with the Release.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use baton_apis::{
     InstallationTarget, ObjectSetObject, Release,
@@ -84,29 +84,29 @@ pub(super) struct ContentWriter {
 }
 
 impl ContentWriter {
-    /// Makes the revisions of a Release owners of its slices, in one write for each slice. So the slices
+    /// Makes the revisions of a Release owners of their slices, in one write for each slice. So the slices
     /// exist as long as the revisions that need them, also after the deletion of the Release.
+    ///
+    /// A slice that is not observed is left out: a revision that has read it reports, and the next pass follows.
     ///
     /// # Errors
     /// When a request fails, or a slice has changed since it was observed.
-    pub(super) async fn own_slices(
-        &self,
-        content: &Content,
-        revisions: &[Arc<RevisionRecord>],
-    ) -> Result<(), Error> {
+    pub(super) async fn own_slices(&self, revisions: &[Arc<RevisionRecord>]) -> Result<(), Error> {
         let Context {
             shared, observed, ..
         } = &self.context;
-        let Some(any) = revisions.first() else {
-            return Ok(());
-        };
-        for name in content.definitions.iter().chain(&content.objects) {
-            // The next pass follows when a revision has read a slice that was not observed.
-            let Some(slice) = observed.slices.get(&any.key.slice(name)) else {
+        let mut users: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for revision in revisions.iter().filter(|it| !it.is_closed()) {
+            for name in &revision.slices {
+                let key = revision.key.slice(name);
+                users.entry(key).or_default().push(revision);
+            }
+        }
+        for (key, users) in users {
+            let Some(slice) = observed.slices.get(&key) else {
                 continue;
             };
-            let open = revisions.iter().filter(|it| !it.is_closed());
-            let new = open.filter(|it| !slice.is_owned_by(&it.uid));
+            let new = users.iter().filter(|it| !slice.is_owned_by(&it.uid));
             let new: Vec<_> = new.map(|it| NewOwner::of(it)).collect();
             if !new.is_empty() {
                 let owned = shared.api.add_slice_owners(&new, &slice).await;

@@ -250,7 +250,7 @@ impl Installations {
             outcomes.insert(cluster.clone(), outcome);
         }
         let with_new_ones = self.own_revisions(key, target);
-        let owned = self.contents.own_slices(content, &with_new_ones).await;
+        let owned = self.contents.own_slices(&with_new_ones).await;
         if let Err(error) = owned {
             failure.get_or_insert(error);
         }

@@ -82,8 +82,27 @@ pub struct SetupArgs {
     pub rollout_blocks_global_namespace: Namespace,
 
     /// Admit changes if the API server cannot evaluate a policy, instead of refusing them
-    #[arg(long)]
+    #[arg(
+        long,
+        value_name = "true|false",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = false,
+        default_missing_value = "true",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
     pub webhook_ignore: bool,
+
+    /// Kubeconfig of the hub, as --hub-kubeconfig
+    #[arg(
+        long,
+        alias = "kube-config",
+        value_name = "FILE",
+        conflicts_with = "hub_kubeconfig",
+        hide = true
+    )]
+    pub kubeconfig: Option<PathBuf>,
 
     /// Print what would be done, and change nothing
     #[arg(long)]
@@ -97,12 +116,12 @@ pub struct SetupArgs {
 /// Flags of `baton cluster join`.
 #[derive(Clone, Debug, Args)]
 pub struct JoinArgs {
-    /// Name of the cluster; its phases have the class "cluster.NAME"
-    #[arg(required_unless_present = "file")]
+    /// Name of the cluster; its phases have the class "cluster.NAME". Without a name, the clusters of the file
+    /// clusters.yaml are joined
     pub name: Option<ClusterName>,
 
     /// Join the clusters that a file lists: applicationClusters[] of name, context, region, apiMaster, capabilities,
-    /// scheduler, connection
+    /// scheduler, connection. The hub is in the kubeconfig of --kubeconfig as well, unless --hub-kubeconfig is given
     #[arg(
         long,
         short,
@@ -112,20 +131,20 @@ pub struct JoinArgs {
     pub file: Option<PathBuf>,
 
     /// Region that the cluster is in [default: "default"]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", requires = "name")]
     pub region: Option<String>,
 
     /// Capability that the cluster offers; may be given several times
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", requires = "name")]
     pub capability: Vec<String>,
 
     /// URL of the target's API server, as the hub reaches it [default: that of the target's context]
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", requires = "name")]
     pub server: Option<ServerUrl>,
 
     /// Let an agent in the target connect to the hub, instead of the hub to the target; prints the agent's manifest,
     /// which holds its token
-    #[arg(long, conflicts_with = "server")]
+    #[arg(long, conflicts_with = "server", requires = "name")]
     pub pull: bool,
 
     /// With --pull: apply the agent's manifest in the target, instead of printing it
@@ -352,6 +371,7 @@ pub struct HubArgs {
     #[arg(
         long,
         short,
+        alias = "shipper-system-namespace",
         env = "BATON_CLUSTERS_NAMESPACE",
         hide_env_values = true,
         default_value = "baton-system",

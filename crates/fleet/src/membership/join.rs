@@ -23,8 +23,14 @@ use crate::name::ClusterName;
 
 /// Joins one cluster, or the clusters of a file.
 pub(super) async fn run(args: JoinArgs) -> Result<(), Error> {
-    let hub = args.hub.connection();
-    let is_file = args.file.is_some();
+    let mut hub = args.hub.connection();
+    let is_file = args.name.is_none();
+    if is_file {
+        // The file names contexts of one kubeconfig, which has that of the hub as well.
+        hub.kubeconfig = hub
+            .kubeconfig
+            .or_else(|| args.target.connection.kubeconfig.clone());
+    }
     let (requests, settings) = requests(args)?;
     let hub = Server::connect(ClusterRole::Hub, &hub).await?;
     let total = requests.len();

@@ -13,6 +13,9 @@ use super::{
 };
 use crate::name::ClusterName;
 
+/// The file of clusters without a flag.
+const FILE: &str = "clusters.yaml";
+
 /// A cluster to join.
 pub(super) struct Request {
     pub name: ClusterName,
@@ -83,8 +86,9 @@ pub(super) fn requests(args: JoinArgs) -> Result<(Vec<Request>, Settings), Error
         target,
     } = args;
     let connection = target.connection;
-    let requests = match (file, name) {
-        (Some(path), _) => {
+    let requests = match name {
+        None => {
+            let path = file.unwrap_or_else(|| FILE.into());
             let listed = file::read(&path)?.into_iter().map(|listed| Request {
                 name: listed.name,
                 target: ConnectionArgs {
@@ -95,7 +99,7 @@ pub(super) fn requests(args: JoinArgs) -> Result<(Vec<Request>, Settings), Error
             });
             listed.collect()
         }
-        (None, Some(name)) => vec![Request {
+        Some(name) => vec![Request {
             name,
             target: connection,
             fields: ClusterFields {
@@ -110,7 +114,6 @@ pub(super) fn requests(args: JoinArgs) -> Result<(Vec<Request>, Settings), Error
                 scheduler: None,
             },
         }],
-        (None, None) => return Err(Error::Usage("name a cluster, or a --file".to_owned())),
     };
     let mut pulled = requests
         .iter()
@@ -265,7 +268,8 @@ mod tests {
         std::fs::write(file.path(), text).unwrap();
         let path = file.path().to_str().unwrap();
         for (flags, expected) in [
-            (&[][..], "required arguments were not provided"),
+            (&[][..], "clusters.yaml"),
+            (&["--region=eu"], "required arguments were not provided"),
             (&["a", "-f", path], "cannot be used with"),
             (&["-f", path, "--region=eu"], "cannot be used with"),
             (&["-f", path, "--pull"], "cannot be used with"),

@@ -25,7 +25,9 @@ pub(super) async fn run(args: &SetupArgs) -> Result<(), Error> {
             "the namespace whose blocks apply everywhere is {NAMESPACE_GLOBAL_BLOCKS}; the manager reads no other"
         )));
     }
-    let hub = Server::connect(ClusterRole::Hub, &args.hub.connection()).await?;
+    let mut hub = args.hub.connection();
+    hub.kubeconfig = hub.kubeconfig.or_else(|| args.kubeconfig.clone());
+    let hub = Server::connect(ClusterRole::Hub, &hub).await?;
     let steps = Step::plan(&hub, manifests(args)?).await?;
     let rights = steps.iter().flat_map(Step::rights).collect();
     hub.require_rights(rights).await?;
@@ -148,6 +150,31 @@ mod tests {
         assert_eq!(made[0].title(), "namespace baton-system");
         assert_eq!(made[1].title(), "namespace rollout-blocks-global");
         assert_eq!(made.last().unwrap().kind(), "Deployment");
+    }
+
+    #[test]
+    fn the_flags_are_those_of_shipperctl() {
+        let parse = |flags: &[&str]| {
+            let words = [&["setup", "management"], flags].concat();
+            Command::try_parse_from(words).map(|it| it.args)
+        };
+        for (flag, expected) in [
+            ("--webhook-ignore", true),
+            ("--webhook-ignore=true", true),
+            ("--webhook-ignore=false", false),
+        ] {
+            assert_eq!(parse(&[flag]).unwrap().webhook_ignore, expected, "{flag}");
+        }
+        assert!(!parse(&[]).unwrap().webhook_ignore);
+        for flag in ["--kubeconfig=k", "--kube-config=k"] {
+            let args = parse(&[flag, "--management-cluster-context=c"]).unwrap();
+            assert_eq!(args.kubeconfig, Some("k".into()), "{flag}");
+            assert_eq!(args.hub.hub_context.as_deref(), Some("c"));
+        }
+        let args = parse(&["--shipper-system-namespace=shipper-system"]).unwrap();
+        assert_eq!(args.hub.namespace.as_str(), "shipper-system");
+        let both = parse(&["--kubeconfig=k", "--hub-kubeconfig=h"]);
+        assert!(both.is_err());
     }
 
     /// Case P4. The manager adds the certificate to the webhooks, which a second run leaves.

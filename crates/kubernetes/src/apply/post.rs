@@ -10,7 +10,8 @@
 //!
 //! | refused by an apply only | here |
 //! |---|---|
-//! | a client that may not patch, a kind without the verb | an apply there was accepted a moment ago |
+//! | a client that may not patch, a kind without the verb | the last apply there was accepted, a moment ago |
+//! | names that an account may not patch | only for the manager itself |
 //! | entries of an associative list with equal keys or without, equal entries of a set | [`Lists`] |
 //! | fields that the schema of a built-in kind does not have | the POST has strict field validation |
 //! | `managedFields`, and other metadata that the server sets | `METADATA` |
@@ -30,7 +31,7 @@ use crate::expiring_cache::ExpiringCache;
 /// The time for which an accepted apply shows that the next one is accepted as far as rights and kind are concerned.
 const APPLICABLE: Duration = Duration::from_mins(1);
 
-/// The longest key of a JSON object, in bytes.
+/// The longest key of a JSON object, in bytes with its escapes. YAML has a limit of 1,024.
 const LONGEST_KEY: usize = 1000;
 
 /// The metadata of a body whose dry run may be a POST.
@@ -69,13 +70,17 @@ const KEYS: [(&str, &[&str]); 18] = [
     ("webhooks", &["name"]),
 ];
 
+/// The lists in the metadata of objects.
+const METADATA_LISTS: [&str; 2] = ["finalizers", "ownerReferences"];
+
 /// The keys of the ports of a Service, and of a container. The protocol has a default.
 const PORTS: [&str; 2] = ["port", "containerPort"];
 
 /// The types of the lists of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lists {
-    /// The kind has a definition. A POST checks the entries by the schema, as an apply does.
+    /// The kind has a definition. A POST checks the entries by the schema, as an apply does, but not those in the
+    /// metadata of embedded objects.
     Defined,
     /// A kind of Kubernetes, which has the lists of [`KEYS`].
     BuiltIn,
@@ -95,7 +100,8 @@ impl Lists {
 
     /// True if an apply accepts the entries of a list in a field of this name, whatever the type of the list is.
     fn accept(self, name: &str, list: &[Value]) -> bool {
-        if self == Self::Defined {
+        // The metadata of embedded objects has a schema of its own.
+        if self == Self::Defined && !METADATA_LISTS.contains(&name) {
             return true;
         }
         let mut seen = BTreeSet::new();
@@ -120,22 +126,23 @@ fn identity(list: &str, entry: &Map<String, Value>) -> Option<String> {
     Some(values?.join(" "))
 }
 
-/// The kinds and namespaces in which an apply by a user, or by the manager itself, was accepted a moment ago.
+/// The kinds and namespaces in which the last apply by the manager itself was accepted a moment ago.
 #[derive(Default)]
-pub(crate) struct Applicable(ExpiringCache<(Option<String>, Gvk, String), (), 4096>);
+pub(crate) struct Applicable(ExpiringCache<(Gvk, String), (), 4096>);
 
 impl Applicable {
-    /// True if an apply was accepted a moment ago.
-    pub fn knows(&self, user: Option<String>, gvk: &Gvk, key: &ObjectKey) -> bool {
-        let question = (user, gvk.clone(), key.namespace.clone());
+    /// True if the last apply was accepted, a moment ago.
+    pub fn knows(&self, gvk: &Gvk, key: &ObjectKey) -> bool {
+        let question = (gvk.clone(), key.namespace.clone());
         self.0.get(&question, Instant::now()).is_some()
     }
 
-    /// Notes an accepted apply.
-    pub fn add(&self, user: Option<String>, gvk: &Gvk, key: &ObjectKey) {
-        let question = (user, gvk.clone(), key.namespace.clone());
+    /// Notes the result of an apply.
+    pub fn note(&self, gvk: &Gvk, key: &ObjectKey, is_accepted: bool) {
+        let question = (gvk.clone(), key.namespace.clone());
         let now = Instant::now();
-        self.0.insert(question, (), now, now + APPLICABLE);
+        let until = if is_accepted { now + APPLICABLE } else { now };
+        self.0.insert(question, (), now, until);
     }
 }
 
@@ -165,7 +172,9 @@ fn is_safe(lists: Lists, name: &str, value: &Value) -> bool {
             lists.accept(name, list) && list.iter().all(|it| is_safe(lists, name, it))
         }
         Value::Object(fields) => fields.iter().all(|(key, value)| {
-            key.len() <= LONGEST_KEY && is_plain(key) && is_safe(lists, key, value)
+            Value::from(&**key).to_string().len() <= LONGEST_KEY
+                && is_plain(key)
+                && is_safe(lists, key, value)
         }),
     }
 }
@@ -240,6 +249,13 @@ mod tests {
             assert_eq!(enough(Lists::BuiltIn, &spec), expected, "{spec}");
             assert!(enough(Lists::Defined, &spec), "{spec}");
         }
+        let embedded = |list: &str, entry: &Value| json!({ "template": { list: [entry, entry] } });
+        for (list, entry) in [
+            ("finalizers", json!("example.com/x")),
+            ("ownerReferences", json!({ "uid": "u" })),
+        ] {
+            assert!(!enough(Lists::Defined, &embedded(list, &entry)), "{list}");
+        }
         assert!(!enough(
             Lists::Unknown,
             &json!({ "env": [{ "name": "a" }] })
@@ -271,8 +287,9 @@ mod tests {
             (json!({ "text\u{80}": 1 }), false),
             (json!({ "text": null }), false),
             (json!({ "list": [null] }), false),
-            (json!({ "x".repeat(LONGEST_KEY): 1 }), true),
-            (json!({ "x".repeat(LONGEST_KEY + 1): 1 }), false),
+            (json!({ "x".repeat(LONGEST_KEY - 2): 1 }), true),
+            (json!({ "x".repeat(LONGEST_KEY - 1): 1 }), false),
+            (json!({ "\"".repeat(LONGEST_KEY / 2): 1 }), false),
         ] {
             assert_eq!(enough(Lists::Defined, &spec), expected, "{spec}");
         }
@@ -299,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn an_accepted_apply_counts_for_its_user_kind_and_namespace() {
+    fn the_last_apply_of_a_kind_in_a_namespace_counts() {
         let known = Applicable::default();
         let gvk = Gvk::new("v1", "ConfigMap");
         let key = |namespace: &str| ObjectKey {
@@ -308,11 +325,12 @@ mod tests {
             namespace: namespace.to_owned(),
             name: "a".to_owned(),
         };
-        let user = || Some("deployer".to_owned());
-        known.add(user(), &gvk, &key("shop"));
-        assert!(known.knows(user(), &gvk, &key("shop")));
-        assert!(!known.knows(None, &gvk, &key("shop")));
-        assert!(!known.knows(user(), &gvk, &key("other")));
-        assert!(!known.knows(user(), &Gvk::new("v1", "Secret"), &key("shop")));
+        assert!(!known.knows(&gvk, &key("shop")));
+        known.note(&gvk, &key("shop"), true);
+        assert!(known.knows(&gvk, &key("shop")));
+        assert!(!known.knows(&gvk, &key("other")));
+        assert!(!known.knows(&Gvk::new("v1", "Secret"), &key("shop")));
+        known.note(&gvk, &key("shop"), false);
+        assert!(!known.knows(&gvk, &key("shop")), "the right may be gone");
     }
 }

@@ -3,7 +3,7 @@
 
 use baton_apis::{
     constants::{
-        BATON_GROUP, GROUP, LABEL_OBEY_ROLLOUT_BLOCKS, WEBHOOK,
+        ANNOTATION_RESTORED_FROM, BATON_GROUP, GROUP, LABEL_OBEY_ROLLOUT_BLOCKS, WEBHOOK,
         shipper::{self, ANNOTATION_BLOCK_OVERRIDE},
     },
     rights,
@@ -14,9 +14,10 @@ use super::{Group, LABELS, NAMESPACE, exempt, labels, role};
 
 const COMMENT: &str = "\
 # Refuses an override annotation that names a RolloutBlock which does not exist. The API server asks
-# the manager, and only about requests that set the annotation. While no manager answers, such requests
-# pass, and the controllers hold the object: its condition `Blocked` names the block. The manager sets
-# the certificate. If the manager has another service account, change its name here.
+# the manager, and only about requests that set the annotation, except for those of a restore. While no
+# manager answers, such requests pass, and the controllers hold the object: its condition `Blocked`
+# names the block. The manager sets the certificate. If the manager has another service account, change
+# its name here.
 ";
 
 const RIGHTS_COMMENT: &str = "\
@@ -77,7 +78,11 @@ pub(super) fn certificate() -> Group {
 fn webhook(name: &str, rules: &Value) -> Value {
     let wanted = overrides_of("object");
     let before = overrides_of("oldObject");
-    let sets = format!("{wanted} != '' && (request.operation == 'CREATE' || {wanted} != {before})");
+    // A restore creates the blocks last, as the policies would refuse what they block.
+    let is_new = format!("!('{ANNOTATION_RESTORED_FROM}' in object.metadata.annotations)");
+    let sets = format!(
+        "{wanted} != '' && (request.operation == 'CREATE' ? {is_new} : {wanted} != {before})"
+    );
     json!({
         "name": format!("{name}.overrides.{BATON_GROUP}"),
         "admissionReviewVersions": ["v1"],
