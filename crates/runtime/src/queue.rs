@@ -76,8 +76,9 @@ impl Lane {
 /// - Lanes take turns: for any number of ready keys in a lane, a key of another lane waits for no
 ///   more than one key of each.
 /// - In a lane with many ready keys, as after a restart, about every second key that is returned is the
-///   newest one, so new work does not wait for the backlog. The others are drawn at random: a process
-///   that crashes again and again works on other keys each time.
+///   newest one, so new work does not wait for the backlog. A key that is added again and again can take
+///   half of the turns of such a lane. The others are drawn at random: a process that crashes again and
+///   again works on other keys each time.
 /// - A slow pass delays only passes of its own cluster or namespace: it no longer occupies a worker,
 ///   and no cluster or namespace has more passes in progress than there are workers.
 /// - A key that is added while its pass runs is returned once more after that pass.
