@@ -49,6 +49,12 @@ async fn a_release_with_the_highest_generation_is_named() {
         copy["spec"]["environment"]["values"]["replicaCount"] = json!(0);
     });
     ns.cluster().create(&forged).await.unwrap();
+    // An Application can be observed before a Release that is older.
+    let target = TestApplication::kind("InstallationTarget", "forged");
+    ns.eventually("the forged one to be observed", async || {
+        ns.get(&target).await.is_some()
+    })
+    .await;
     app.apply(app.environment("0.0.2", 1, ALL_IN)).await;
     ns.object_becomes(&app.entry(), "blocked by the forged one", |live| {
         live["status"]["conditions"].to_string().contains("forged")
