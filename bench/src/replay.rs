@@ -223,42 +223,37 @@ impl<'a> Replay<'a> {
     /// Writes the objects of a phase. New ones are checked by POST, and those with unchanged content need
     /// no dry run.
     async fn write(&self, objects: &[(String, Value)], revision: u32) -> Result<(), Error> {
+        let path = Request::new(self.target.config_maps());
         let apply = PatchParams::apply(FIELD_MANAGER);
         let dry_run = apply.clone().dry_run();
         let checked = PostParams {
             dry_run: true,
             field_manager: Some(FIELD_MANAGER.to_owned()),
         };
-        let path = Request::new(self.target.config_maps());
-        let send = async |objects: &[(String, Value)], params: &PatchParams| {
+        let write = |name: &str, object: &Value| path.patch(name, &apply, &Patch::Apply(object));
+        let check: &dyn Fn(&str, &Value) -> BuiltRequest = if revision == 1 {
+            &|_, object| path.create(&checked, object.to_string().into_bytes())
+        } else {
+            &|name, object| path.patch(name, &dry_run, &Patch::Apply(object))
+        };
+        let send = async |objects: &[(String, Value)],
+                          request: &dyn Fn(&str, &Value) -> BuiltRequest| {
             let requests = objects.iter().map(|(name, object)| {
                 let mut object = object.clone();
                 manage(&mut object, revision, &self.owners);
-                path.patch(name, params, &Patch::Apply(&object))
+                request(name, &object)
             });
             let sent = stream::iter(requests).map(Ok::<_, Error>);
             sent.try_for_each_concurrent(MAX_CONCURRENT, |request| self.send(request))
                 .await
         };
         if revision == LAST {
-            return send(objects, &apply).await;
+            return send(objects, &write).await;
         }
         let (first, others) = objects.split_at(1.min(objects.len()));
-        send(first, &apply).await?;
-        if revision == 1 {
-            let checks = others.iter().map(|(_, object)| {
-                let mut object = object.clone();
-                manage(&mut object, revision, &self.owners);
-                path.create(&checked, object.to_string().into_bytes())
-            });
-            let checks = stream::iter(checks).map(Ok::<_, Error>);
-            checks
-                .try_for_each_concurrent(MAX_CONCURRENT, |request| self.send(request))
-                .await?;
-        } else {
-            send(others, &dry_run).await?;
-        }
-        send(others, &apply).await
+        send(first, &write).await?;
+        send(others, check).await?;
+        send(others, &write).await
     }
 
     async fn status(&self, collection: String, object: &Value) -> Result<(), Error> {

@@ -73,7 +73,7 @@ pub mod prelude {
     };
     pub use crate::manifest::{
         Entry, cel_probe, condition_probe, configmap, fields_equal, name_annotation_probe, object,
-        secret,
+        secret, tool_definition,
     };
     pub use crate::namespace::{Scope, TestNamespace};
     pub use crate::recording::{Change, Recorded, Recording};

@@ -32,6 +32,18 @@ pub fn secret(name: &str) -> Entry {
     object("v1", "Secret", name)
 }
 
+/// Returns the definition of a kind `Tool`, version `v1`, of a test's own group. `scope` is `Namespaced`
+/// or `Cluster`.
+#[must_use]
+pub fn tool_definition(group: &str, scope: &str, schema: &Value) -> Entry {
+    let names =
+        json!({ "plural": "tools", "singular": "tool", "kind": "Tool", "listKind": "ToolList" });
+    let version = json!({ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema } });
+    let spec = json!({ "group": group, "scope": scope, "names": names, "versions": [version] });
+    let name = format!("tools.{group}");
+    object("apiextensions.k8s.io/v1", "CustomResourceDefinition", &name).with("/spec", spec)
+}
+
 impl From<Value> for Entry {
     fn from(manifest: Value) -> Self {
         Self {

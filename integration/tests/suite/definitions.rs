@@ -31,13 +31,8 @@ impl<'a> Tools<'a> {
     }
 
     fn crd_of(&self, spec: &Value, scope: &str) -> Entry {
-        let names = json!({ "plural": "tools", "singular": "tool", "kind": "Tool", "listKind": "ToolList" });
         let schema = json!({ "type": "object", "properties": { "spec": spec } });
-        let version = json!({ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema } });
-        let spec =
-            json!({ "group": self.group, "scope": scope, "names": names, "versions": [version] });
-        let name = format!("tools.{}", self.group);
-        object("apiextensions.k8s.io/v1", "CustomResourceDefinition", &name).with("/spec", spec)
+        tool_definition(&self.group, scope, &schema)
     }
 
     fn tool(&self, spec: Value) -> Entry {

@@ -36,12 +36,7 @@ struct Precious {
 impl Precious {
     fn new(ns: &TestNamespace) -> Self {
         let group = format!("{}.example.com", ns.name());
-        let names = json!({ "plural": "tools", "singular": "tool", "kind": "Tool", "listKind": "ToolList" });
         let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
-        let version = json!({ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema } });
-        let spec =
-            json!({ "group": group, "scope": "Namespaced", "names": names, "versions": [version] });
-        let name = format!("tools.{group}");
         let storage = json!({ "requests": { "storage": "1Gi" } });
         let claim = |name: &str| {
             let spec = json!({ "accessModes": ["ReadWriteOnce"], "storageClassName": "", "resources": storage });
@@ -51,7 +46,7 @@ impl Precious {
         let labels = json!({ "app": "db" });
         Self {
             inner: object("v1", "Namespace", &ns.unique("inner")),
-            crd: object("apiextensions.k8s.io/v1", "CustomResourceDefinition", &name).with("/spec", spec),
+            crd: tool_definition(&group, "Namespaced", &schema),
             claim: claim("data").with("/spec/volumeName", volume.clone()),
             kept: claim("kept").annotation("baton.run/deletion", "keep"),
             // The volume is reserved. Otherwise any claim could get it, even that of another test.

@@ -114,20 +114,9 @@ async fn the_check_waits_for_namespaces_and_kinds_of_earlier_phases() {
     let ns = TestNamespace::new(Scope::Cluster).await;
     let inner = object("v1", "Namespace", &ns.unique("inner"));
     let group = format!("{}.example.com", ns.name());
-    let names =
-        json!({ "plural": "tools", "singular": "tool", "kind": "Tool", "listKind": "ToolList" });
     let schema = json!({ "type": "object", "properties": { "spec": {
         "type": "object", "properties": { "size": { "type": "integer" } } } } });
-    let version = json!({ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema } });
-    let crd = object(
-        "apiextensions.k8s.io/v1",
-        "CustomResourceDefinition",
-        &format!("tools.{group}"),
-    )
-    .with(
-        "/spec",
-        json!({ "group": group, "scope": "Namespaced", "names": names, "versions": [version] }),
-    );
+    let crd = tool_definition(&group, "Namespaced", &schema);
     let tool = object(&format!("{group}/v1"), "Tool", "t").with("/spec/size", 1);
     let inside = configmap("cm").within(inner.name());
     let set = |name: &str, more: Vec<Entry>| {
