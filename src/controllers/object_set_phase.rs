@@ -6,7 +6,7 @@ mod mirror;
 mod queue;
 mod triggers;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use baton_apis::{
     LifecycleState, ObjectSetPhaseStatus,
@@ -15,7 +15,7 @@ use baton_apis::{
 };
 use baton_engine::{
     condition_list::find,
-    conditions::{Requeue, report_phase_unknown},
+    conditions::{Requeue, phase_only_loses_objects, report_phase_unknown},
     owners::lost_hubs as parse_lost_hubs,
     revision::{Delivery, Reach, Revision},
     weight::MANIFESTS,
@@ -33,6 +33,7 @@ use baton_runtime::{
     pace::Pace,
     queue::Queue,
 };
+use baton_typed::debounce::{Debounced, at_most, at_the_latest};
 use jiff::Timestamp;
 
 use crate::delivery::{
@@ -44,6 +45,7 @@ use crate::delivery::{
     phase_owners::PhaseOwners,
     phase_pass::{PhaseOutcome, PhasePass},
     shared::{AtStep as _, Error, Shared},
+    site_chain::has_site,
     strays::OwnerServer,
 };
 
@@ -57,6 +59,7 @@ pub(crate) struct ObjectSetPhases {
     phases: PhaseOwners,
     /// The reports of agents.
     reports: Pace<PhaseKey>,
+    debounced: Debounced<PhaseKey>,
     /// True if collision protection is off.
     force_adoption: bool,
 }
@@ -80,6 +83,7 @@ impl ObjectSetPhases {
             inventory,
             assignments,
             reports: Pace::default(),
+            debounced: Debounced::default(),
             force_adoption,
         }
     }
@@ -153,6 +157,7 @@ impl Controller for ObjectSetPhases {
             .take_strays_away(key, &self.observed, now, server);
         let gone = taken.await;
         let Some(record) = self.phases.phase(key, &self.observed) else {
+            self.debounced.forget(key);
             return Ok(gone);
         };
         self.let_go_of_deleted(&record).await?;
@@ -401,8 +406,13 @@ impl ObjectSetPhases {
         (outcome, requeue): Reconciled,
     ) -> Result<Reconciled, Error> {
         if *old == status && !record.is_wiped {
+            self.debounced.forget(&record.key);
             return Ok((outcome, requeue));
         }
+        if !record.is_wiped && let Some(left) = self.debounce(record, old, &status) {
+            return Ok((outcome, at_the_latest(requeue, left)));
+        }
+        self.debounced.forget(&record.key);
         let updated = self.shared.api.set_status(record, &status).await;
         let updated = updated.at_step("writing the status")?;
         // This wakes the revision.
@@ -417,6 +427,27 @@ impl ObjectSetPhases {
             outcome => outcome,
         };
         Ok((outcome, requeue))
+    }
+}
+
+impl ObjectSetPhases {
+    /// The time for which a status may still be debounced; `None` if it has to be written.
+    ///
+    /// A phase of a site that loses its objects to the next version is archived as soon as that
+    /// version is available. A user cannot act on the statuses in between.
+    fn debounce(
+        &self,
+        record: &PhaseRecord,
+        old: &ObjectSetPhaseStatus,
+        status: &ObjectSetPhaseStatus,
+    ) -> Option<Duration> {
+        if !has_site(record) || !phase_only_loses_objects(old, status) {
+            return None;
+        }
+        let now = self.shared.clock.instant();
+        let most = at_most(true);
+        self.debounced
+            .remaining(&record.key, &record.uid, None, most, now)
     }
 }
 

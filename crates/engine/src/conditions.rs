@@ -170,6 +170,22 @@ fn only_loses_objects(previous: &ObjectSetStatus, status: &ObjectSetStatus) -> b
     is_less && rest(previous) == rest(status)
 }
 
+/// True if the only change is that a delegated phase no longer controls some of its objects, because
+/// a newer revision is taking them over.
+pub fn phase_only_loses_objects(
+    previous: &ObjectSetPhaseStatus,
+    status: &ObjectSetPhaseStatus,
+) -> bool {
+    let rest = ObjectSetPhaseStatus {
+        controller_of: previous.controller_of.clone(),
+        ..status.clone()
+    };
+    let mut left = status.controller_of.iter();
+    status.controller_of.len() < previous.controller_of.len()
+        && left.all(|object| previous.controller_of.contains(object))
+        && rest == *previous
+}
+
 /// The status of a delegated phase after a pass; like [`report_pass`], with fewer conditions.
 pub fn report_phase(
     previous: &ObjectSetPhaseStatus,

@@ -139,7 +139,7 @@ pub(crate) struct Informers {
 struct Registry {
     running: HashMap<Gvk, Informer>,
     /// The kinds that each user uses, served or not.
-    users: HashMap<User, BTreeSet<Gvk>>,
+    users: HashMap<User, Box<[Gvk]>>,
     /// Number of users of each kind.
     uses: HashMap<Gvk, usize>,
 }
@@ -374,15 +374,18 @@ impl Informers {
 impl Registry {
     /// Replaces the kinds of a user. Returns the watched kinds that no longer have a user.
     fn set_uses(&mut self, user: &User, gvks: Option<&BTreeSet<Gvk>>) -> Vec<Gvk> {
-        let before = self.users.get(user);
-        if before == gvks {
+        let is_same = match (self.users.get(user), gvks) {
+            (Some(before), Some(gvks)) => before.iter().eq(gvks),
+            (before, gvks) => before.is_none() && gvks.is_none(),
+        };
+        if is_same {
             return Vec::new();
         }
-        let before = before.cloned().unwrap_or_default();
-        match gvks {
-            Some(gvks) => self.users.insert(user.clone(), gvks.clone()),
+        let before = match gvks {
+            Some(gvks) => self.users.insert(user.clone(), gvks.iter().cloned().collect()),
             None => self.users.remove(user),
         };
+        let before = before.unwrap_or_default();
         for gvk in gvks
             .into_iter()
             .flatten()

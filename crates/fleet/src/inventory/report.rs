@@ -51,24 +51,26 @@ pub(super) async fn run(
         return;
     }
     // The answer to a write arrives before its event.
-    let mut written = Recorded::default();
+    let mut written = None;
     let mut failures = 0;
     loop {
-        let watched = recorded.borrow_and_update().clone();
-        let mut now = health.borrow_and_update().clone();
-        twins.mark_unchanged();
-        let latest = if watched.version >= written.version {
-            &watched
-        } else {
-            &written
+        let update = {
+            let watched = recorded.borrow_and_update();
+            if written.as_ref().is_some_and(|it: &Recorded| it.version <= watched.version) {
+                written = None;
+            }
+            let latest = &written.as_ref().unwrap_or(&watched).status;
+            twins.mark_unchanged();
+            let mut now = health.borrow_and_update().clone();
+            now.twins = shared.twins.report(&cluster.name, latest);
+            now.status_update(latest, shared.clock.now())
         };
-        now.twins = shared.twins.report(&cluster.name, &latest.status);
-        if let Some(status) = now.status_update(&latest.status, shared.clock.now()) {
+        if let Some(status) = update {
             // Boxed, because nothing is written most of the time.
             let write = Box::pin(write(&api, &cluster, &status));
             match Box::pin(shared.at_the_hub(write)).await {
                 Ok(answer) => {
-                    written = answer;
+                    written = Some(answer);
                     failures = 0;
                 }
                 Err(error) => {

@@ -23,7 +23,10 @@ use kube::{
     core::{NamespaceResourceScope, Selector, SelectorExt as _},
 };
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{
+    Map, Value, json,
+    value::{RawValue, to_raw_value},
+};
 
 use super::{ChangedObject, ClusterChange};
 
@@ -40,8 +43,9 @@ pub(crate) fn deployments() -> Gvk {
 #[serde(default)]
 pub(crate) struct Scaled {
     pub metadata: ObjectMeta,
-    pub spec: Value,
-    pub status: Value,
+    /// The kept fields, as text: the maps of a parsed value need five times the memory.
+    spec: Box<RawValue>,
+    status: Box<RawValue>,
     /// True if an autoscaler of Kubernetes was the last to scale the workload.
     #[serde(skip)]
     pub is_autoscaled: bool,
@@ -85,9 +89,9 @@ impl Scaled {
             &mut self.metadata,
             &[ANNOTATION_SCALING, ANNOTATION_REPLICAS],
         );
-        keep(&mut self.spec, &["replicas", "selector"]);
-        keep(
-            &mut self.status,
+        self.spec = kept(&self.spec, &["replicas", "selector"]);
+        self.status = kept(
+            &self.status,
             &["availableReplicas", "observedGeneration", "conditions"],
         );
     }
@@ -105,7 +109,8 @@ impl Scaled {
             "generation": self.metadata.generation,
         });
         // Both values are small: a few numbers and conditions.
-        let object = json!({"metadata": metadata, "spec": self.spec, "status": self.status});
+        let (spec, status) = (parsed(&self.spec), parsed(&self.status));
+        let object = json!({"metadata": metadata, "spec": spec, "status": status});
         Workload::of(&object, scaling)
     }
 
@@ -117,7 +122,8 @@ impl Scaled {
 
     /// The pods that the workload selects, among the pods of its Release.
     pub(crate) fn pods_of(&self, pods: &[Arc<Pod>]) -> Vec<Pod> {
-        let selector = &self.spec["selector"];
+        let spec = parsed(&self.spec);
+        let selector = &spec["selector"];
         // The selector of a ReplicationController contains the labels directly.
         let is_nested = ["matchLabels", "matchExpressions"]
             .iter()
@@ -263,15 +269,19 @@ fn trim_meta(meta: &mut ObjectMeta, annotations: &[&str]) {
     };
 }
 
-fn keep(value: &mut Value, keys: &[&str]) {
-    let all = value
-        .as_object_mut()
-        .map(std::mem::take)
-        .unwrap_or_default();
-    let kept = all
-        .into_iter()
-        .filter(|(key, _)| keys.contains(&key.as_str()));
-    *value = Value::Object(kept.collect::<Map<_, _>>());
+/// The object with these keys of another only.
+fn kept(object: &RawValue, keys: &[&str]) -> Box<RawValue> {
+    let all = parsed(object).as_object_mut().map(std::mem::take);
+    let all = all.into_iter().flatten();
+    let kept: Map<_, _> = all
+        .filter(|(key, _)| keys.contains(&key.as_str()))
+        .collect();
+    to_raw_value(&kept).unwrap_or_default()
+}
+
+fn parsed(value: &RawValue) -> Value {
+    // The text was parsed before.
+    serde_json::from_str(value.get()).unwrap_or_default()
 }
 
 /// The value of a label; empty if there is none.
@@ -438,7 +448,7 @@ mod tests {
                 .map(|pod| pod.metadata.name.as_deref().unwrap())
                 .collect();
             assert_eq!(names, expected, "{selector}");
-            assert!(workload.spec.get("template").is_none());
+            assert!(!workload.spec.get().contains("template"));
             let observed = workload.workload(Scaling::Steps);
             assert_eq!((observed.replicas, observed.available), (Some(2), 1));
         }

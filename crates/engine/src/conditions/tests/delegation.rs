@@ -182,6 +182,31 @@ fn phase_objects_report_less_than_revisions() {
     assert_eq!(lost.conditions[0].status, "Unknown");
 }
 
+#[test]
+fn a_phase_that_only_loses_objects_is_in_a_handover() {
+    let object = |name: &str| ControlledObjectReference {
+        name: name.to_owned(),
+        ..ControlledObjectReference::default()
+    };
+    let status = |names: &[&str], reason: &str| ObjectSetPhaseStatus {
+        controller_of: names.iter().map(|name| object(name)).collect(),
+        stopped_for: Some(reason.to_owned()),
+        ..ObjectSetPhaseStatus::default()
+    };
+    let before = status(&["a", "b"], "x");
+    for (case, names, reason, expected) in [
+        ("some", &["b"][..], "x", true),
+        ("all", &[], "x", true),
+        ("none", &["a", "b"], "x", false),
+        ("one for another", &["c"], "x", false),
+        ("with another change", &["a"], "y", false),
+    ] {
+        let after = status(names, reason);
+        let is_handover = phase_only_loses_objects(&before, &after);
+        assert_eq!(is_handover, expected, "{case}");
+    }
+}
+
 /// A phase that stops for a newer one may have been refused before it wrote anything.
 #[test]
 fn a_phase_that_was_refused_reports_that_it_has_stopped() {
