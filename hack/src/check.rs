@@ -2,6 +2,7 @@
 
 use crate::book;
 use crate::cargo;
+use crate::chart;
 use crate::exec::Group;
 use crate::generate;
 use crate::layers;
@@ -61,6 +62,13 @@ pub(crate) async fn run(dirs: &Dirs, own: &clap::Command) -> Result<(), Failed> 
     if let Err(error) = generate::run(true) {
         eprintln!("{error}");
         failed.push("generated files");
+    }
+    eprintln!("check: chart");
+    let rendered = generate::install(dirs, true).await;
+    let checked = chart::check(dirs).await.map_err(generate::Error::from);
+    if let Err(error) = rendered.and(checked) {
+        eprintln!("{error}");
+        failed.push("chart");
     }
     eprintln!("check: links");
     if let Err(error) = book::check_links(&dirs.workspace) {

@@ -200,6 +200,7 @@ async fn run(task: Task) -> Result<ExitCode, Error> {
         Task::Fuzz(options) => fuzz::run(&dirs, &options).await?,
         Task::Generate { check } => {
             generate::run(check)?;
+            generate::install(&dirs, check).await?;
             book::generate(&dirs, &Cli::command(), check).await?;
         }
         Task::Up { name, port } => {

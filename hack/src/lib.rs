@@ -16,6 +16,7 @@ mod adversary;
 pub mod bed;
 pub mod book;
 pub mod cargo;
+pub mod chart;
 pub mod charts;
 mod check;
 pub mod cli;

@@ -409,7 +409,9 @@ impl ObjectSetPhases {
             self.debounced.forget(&record.key);
             return Ok((outcome, requeue));
         }
-        if !record.is_wiped && let Some(left) = self.debounce(record, old, &status) {
+        if !record.is_wiped
+            && let Some(left) = self.debounce(record, old, &status)
+        {
             return Ok((outcome, at_the_latest(requeue, left)));
         }
         self.debounced.forget(&record.key);

@@ -382,7 +382,9 @@ impl Registry {
             return Vec::new();
         }
         let before = match gvks {
-            Some(gvks) => self.users.insert(user.clone(), gvks.iter().cloned().collect()),
+            Some(gvks) => self
+                .users
+                .insert(user.clone(), gvks.iter().cloned().collect()),
             None => self.users.remove(user),
         };
         let before = before.unwrap_or_default();

@@ -1,5 +1,4 @@
-//! The other manifests besides the custom resource definitions: namespace, access rights,
-//! deployment.
+//! The other manifests besides the custom resource definitions: access rights and policies.
 
 mod webhook;
 
@@ -66,6 +65,11 @@ const TENANTS_COMMENT: &str = "\
 # cluster-wide. Run the manager with --default-service-account, so that revisions without an
 # account use that one. ClusterObjectSets are written with the manager's own rights: bind the rights
 # that they need.
+";
+
+const AGENT_COMMENT: &str = "\
+# The rights of an agent in its cluster. The chart contains them; `baton cluster join --pull` prints
+# them with all other objects of the agent.
 ";
 
 const MONITORING_COMMENT: &str = "\
@@ -270,6 +274,18 @@ pub(super) fn monitoring(rules: &Value) -> Group {
     }
 }
 
+/// The rights of an agent in its cluster, for the chart.
+pub(super) fn agent() -> Group {
+    let mut manifests = role("ClusterRole", "baton-agent", rights::delivery());
+    // Its binding is for the account of the manager.
+    manifests.truncate(1);
+    Group {
+        path: "agent/rights.yaml".to_owned(),
+        comment: AGENT_COMMENT,
+        manifests,
+    }
+}
+
 /// The rights of the manager if tenants are isolated, instead of its rights on children.
 pub(super) fn tenants() -> Group {
     let mut manifests = role("ClusterRole", "baton-children", rights::reading());
@@ -309,21 +325,6 @@ fn labels() -> Value {
     LABELS.into_iter().collect()
 }
 
-/// The namespace of the manager.
-pub(super) fn namespace() -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {
-            "name": NAMESPACE,
-            "labels": {
-                "app.kubernetes.io/name": "baton",
-                "pod-security.kubernetes.io/enforce": "restricted",
-            },
-        },
-    })
-}
-
 fn service_account() -> Value {
     json!({
         "apiVersion": "v1",
@@ -355,13 +356,6 @@ fn role(kind: &str, name: &str, rules: Vec<Value>) -> Vec<Value> {
     vec![role, binding]
 }
 
-/// The deployment of the manager.
-pub(super) fn deployment() -> Value {
-    let image = concat!("baton:", env!("CARGO_PKG_VERSION"));
-    let text = include_str!("manifests/deployment.yaml").replace("${image}", image);
-    serde_saphyr::from_str(&text).expect("the manifest is YAML")
-}
-
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::{
@@ -371,6 +365,7 @@ mod tests {
         },
         apps::v1::Deployment,
         core::v1::{Namespace, Service, ServiceAccount},
+        policy::v1::PodDisruptionBudget,
         rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
     };
     use serde::{Serialize, de::DeserializeOwned};
@@ -384,11 +379,14 @@ mod tests {
             let typed: T = serde_json::from_value(manifest.clone()).unwrap();
             assert_eq!(&serde_json::to_value(typed).unwrap(), manifest);
         }
-        let mut roles = roles().map(|group| group.manifests).concat();
-        roles.extend(tenants().manifests);
-        roles.extend(policy(&["a.b".to_owned()]).manifests);
-        roles.extend(webhook().manifests);
-        for manifest in roles.iter().chain([&namespace(), &deployment()]) {
+        let install = include_str!("../../../config/install.yaml");
+        let documents = install.split("\n---\n").skip(1);
+        let mut manifests: Vec<Value> = documents
+            .map(|document| serde_saphyr::from_str(document).unwrap())
+            .collect();
+        manifests.extend(tenants().manifests);
+        manifests.extend(agent().manifests);
+        for manifest in &manifests {
             match manifest["kind"].as_str().unwrap() {
                 "Namespace" => check::<Namespace>(manifest),
                 "Service" => check::<Service>(manifest),
@@ -405,6 +403,9 @@ mod tests {
                     check::<ValidatingAdmissionPolicyBinding>(manifest);
                 }
                 "Deployment" => check::<Deployment>(manifest),
+                "PodDisruptionBudget" => check::<PodDisruptionBudget>(manifest),
+                // Compared with the types by another test.
+                "CustomResourceDefinition" => {}
                 kind => panic!("no check for {kind}"),
             }
         }

@@ -70,6 +70,7 @@ mod lost_hub;
 mod memory;
 mod metrics;
 mod monitoring;
+mod own_chart;
 mod pages;
 mod phase_changes;
 mod phases;

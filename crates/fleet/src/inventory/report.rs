@@ -56,7 +56,10 @@ pub(super) async fn run(
     loop {
         let update = {
             let watched = recorded.borrow_and_update();
-            if written.as_ref().is_some_and(|it: &Recorded| it.version <= watched.version) {
+            if written
+                .as_ref()
+                .is_some_and(|it: &Recorded| it.version <= watched.version)
+            {
                 written = None;
             }
             let latest = &written.as_ref().unwrap_or(&watched).status;

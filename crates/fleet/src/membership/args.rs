@@ -244,6 +244,10 @@ pub struct AgentManifestArgs {
         help_heading = "Agent"
     )]
     pub state_volume: Option<StateVolume>,
+
+    /// Only the Secret of the agent, for a cluster where the Helm chart installs the agent
+    #[arg(long, help_heading = "Agent")]
+    pub only_secret: bool,
 }
 
 impl AgentManifestArgs {

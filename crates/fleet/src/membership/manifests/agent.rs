@@ -36,6 +36,9 @@ pub(in crate::membership) struct AgentOptions {
     pub hub_server: Option<String>,
     image: Option<String>,
     state: Option<StateVolume>,
+    /// True if another program installs the agent, so that only its Secret is made. This is not
+    /// stored.
+    only_secret: bool,
     /// The rights of the agent in its cluster.
     pub rights: TargetRights,
 }
@@ -47,6 +50,7 @@ impl AgentOptions {
             hub_server,
             agent_image,
             state_volume,
+            only_secret,
         } = args;
         let annotations =
             cluster.and_then(|cluster| cluster.pointer("/metadata/annotations")?.as_object());
@@ -61,6 +65,7 @@ impl AgentOptions {
             state: state_volume.or_else(|| {
                 before(ANNOTATION_STATE_VOLUME).and_then(|text| state_volume_of(&text))
             }),
+            only_secret: *only_secret,
             rights,
         }
     }
@@ -72,6 +77,7 @@ impl AgentOptions {
             image,
             state,
             rights,
+            only_secret: _,
         } = self;
         let all = [
             (ANNOTATION_HUB_SERVER, hub_server.clone()),
@@ -164,6 +170,9 @@ impl Agent<'_> {
         ];
         let mut manifests = fill(include_str!("agent.yaml"), &values);
         insert_before_secret(&mut manifests, self.options.rights.of_tenants(AGENT));
+        if self.options.only_secret {
+            manifests.retain(|manifest| manifest.kind() == "Secret");
+        }
         if kept == StateVolume::EmptyDir {
             manifests.retain(|manifest| manifest.kind() != "PersistentVolumeClaim");
         }
@@ -315,11 +324,37 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn only_the_secret_is_made_for_an_agent_of_the_chart() {
+        let args = AgentManifestArgs {
+            only_secret: true,
+            ..AgentManifestArgs::default()
+        };
+        let credentials = Credentials {
+            token: "t".to_owned(),
+            ca: None,
+        };
+        let agent = Agent {
+            cluster: &"eu-1".parse().unwrap(),
+            options: &AgentOptions::new(&args, TargetRights::default(), None),
+            hub: "https://hub:6443",
+            credentials: &credentials,
+        };
+        let titles: Vec<_> = agent
+            .manifests()
+            .unwrap()
+            .iter()
+            .map(Manifest::title)
+            .collect();
+        assert_eq!(titles, ["secret baton-hub"]);
+    }
+
+    #[test]
     fn flags_of_an_earlier_run_are_kept() {
         let now = AgentManifestArgs {
             hub_server: Some("https://a:6443/".parse().unwrap()),
             agent_image: None,
             state_volume: Some(StateVolume::EmptyDir),
+            only_secret: false,
         };
         let first = AgentOptions::new(&now, rights(Some(RightsMode::Tenants), None), None);
         assert_eq!(

@@ -1,0 +1,156 @@
+//! The Helm chart in `charts/baton`: it is the source of `config/install.yaml`, and is checked with
+//! the pinned helm.
+
+use std::path::PathBuf;
+
+use tokio::process::Command;
+
+use crate::paths::Dirs;
+use crate::{exec, tools};
+
+/// The kinds that come first, and the one that comes last; the rest keeps the order of helm.
+const FIRST: [&str; 2] = ["Namespace", "CustomResourceDefinition"];
+const LAST: &str = "Deployment";
+
+/// The choices of values that are rendered for a check: each switches something on or off.
+const VALUES: [&[&str]; 8] = [
+    &[],
+    &["releases.enabled=false", "sites.enabled=false"],
+    &["tenants.enabled=true", "manager.webhook=false"],
+    &[
+        "manager.replicas=1",
+        "manager.chartCache.existingClaim=charts",
+    ],
+    &[
+        "networkPolicy.enabled=true",
+        "podDisruptionBudget.enabled=false",
+    ],
+    &[
+        "monitoring.podMonitor=true",
+        "monitoring.serviceMonitor=true",
+        "monitoring.prometheusRule=true",
+        "monitoring.dashboard=true",
+    ],
+    &[
+        "manager.enabled=false",
+        "agent.enabled=true",
+        "agent.cluster=eu-1",
+    ],
+    &[
+        "agent.enabled=true",
+        "agent.cluster=eu-1",
+        "agent.claim=false",
+    ],
+];
+
+/// The reason that the chart cannot be rendered.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// helm is missing.
+    #[error(transparent)]
+    Tools(#[from] tools::Error),
+    /// helm refused the chart or the values.
+    #[error(transparent)]
+    Helm(#[from] exec::Error),
+}
+
+/// The folder of the chart.
+#[must_use]
+pub fn folder(dirs: &Dirs) -> PathBuf {
+    dirs.workspace.join("charts/baton")
+}
+
+/// The documents of `config/install.yaml`: those of the chart with its defaults, with the namespace,
+/// and without the annotations that only helm reads.
+///
+/// # Errors
+/// If helm is missing or refuses the chart.
+pub(crate) async fn install(dirs: &Dirs) -> Result<String, Error> {
+    let values = ["namespace.create=true", "crds.keep=false"];
+    let rendered = template(dirs, &values).await?;
+    let mut documents: Vec<_> = documents(&rendered).collect();
+    documents.sort_by_key(|document| {
+        let kind = kind(document);
+        let first = FIRST.iter().position(|first| *first == kind);
+        (first.unwrap_or(FIRST.len()), kind == LAST)
+    });
+    let documents = documents.into_iter();
+    Ok(documents.map(|it| format!("---\n{it}\n")).collect())
+}
+
+/// Checks that helm accepts the chart with each choice of values, and finds no fault in it.
+///
+/// # Errors
+/// If helm is missing, or names a fault.
+pub(crate) async fn check(dirs: &Dirs) -> Result<(), Error> {
+    for values in VALUES {
+        template(dirs, values).await?;
+        let mut lint = helm(dirs, "lint").await?;
+        lint.args(["--strict", "--quiet"]).args(set(values));
+        exec::output(&mut lint).await?;
+    }
+    Ok(())
+}
+
+/// Renders the chart for the namespace of `config/install.yaml`.
+async fn template(dirs: &Dirs, values: &[&str]) -> Result<String, Error> {
+    let mut command = helm(dirs, "template").await?;
+    command
+        .args(["--namespace", "baton-system"])
+        .args(set(values));
+    Ok(exec::output(&mut command).await?)
+}
+
+fn set<'a>(values: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
+    values.iter().flat_map(|value| ["--set", value])
+}
+
+/// helm without the settings of its user, for the chart.
+async fn helm(dirs: &Dirs, task: &str) -> Result<Command, Error> {
+    let home = dirs.workspace.join("target/helm");
+    let mut command = Command::new(tools::helm(dirs).await?);
+    for folder in ["CACHE", "CONFIG", "DATA"] {
+        command.env(format!("HELM_{folder}_HOME"), home.join(folder));
+    }
+    command.arg(task).arg(folder(dirs));
+    Ok(command)
+}
+
+/// The documents of a rendering, without the names of their templates and without empty ones.
+fn documents(rendered: &str) -> impl Iterator<Item = String> {
+    let all = rendered.split("---\n").map(|document| {
+        let lines = document
+            .lines()
+            .filter(|line| !line.starts_with("# Source: "));
+        lines.collect::<Vec<_>>().join("\n").trim().to_owned()
+    });
+    all.filter(|document| !kind(document).is_empty())
+}
+
+fn kind(document: &str) -> &str {
+    let mut lines = document.lines();
+    let kind = lines.find_map(|line| line.strip_prefix("kind: "));
+    kind.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_are_in_the_order_of_an_installation() {
+        let rendered = "---\n# Source: a.yaml\n# Why.\nkind: Role\n---\n# Source: a.yaml\n---\nkind: Namespace\n";
+        let found: Vec<_> = documents(rendered).collect();
+        assert_eq!(found, ["# Why.\nkind: Role", "kind: Namespace"]);
+        assert_eq!(kind(&found[0]), "Role");
+    }
+
+    #[test]
+    fn the_chart_has_the_version_of_the_programs() {
+        let chart = include_str!("../../charts/baton/Chart.yaml");
+        let chart: serde_json::Value = serde_saphyr::from_str(chart).unwrap();
+        for field in ["version", "appVersion"] {
+            assert_eq!(chart[field], env!("CARGO_PKG_VERSION"), "{field}");
+        }
+    }
+}
