@@ -57,7 +57,7 @@ use tokio::{
 use tracing::{info, warn};
 
 use self::{
-    process::{Stop, lead, lease_params, start_endpoints, start_lease_thread},
+    process::{Stop, lead, manager_lease_params, start_endpoints, start_lease_thread},
     release_metrics::Calls,
     wiring::Wiring,
 };
@@ -98,7 +98,8 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
     let api = Api::new(client.clone());
     check_crds(&api).await?;
 
-    let params = lease_params(&args.process);
+    let charts = baton_charts::Settings::new(args.chart_cache());
+    let params = manager_lease_params(&args.process, &charts);
     let observed = Arc::new(Observed::default());
     if let Some(hub) = hub_uid(&client, &url).await? {
         let _ = observed.hub.set(hub);

@@ -43,6 +43,8 @@ pub const UNIQUE: &str = "Unique";
 pub const STATE_STORED: &str = "StateStored";
 /// The identity of an agent, as the message of a condition of its heartbeat.
 pub const AGENT: &str = "Agent";
+/// The version of an agent, as the message of a condition of its heartbeat.
+pub const VERSION: &str = "Version";
 /// The report of an agent about the rollout of an Application in its cluster, as the message of a
 /// condition.
 pub const ROLLOUT_REPORT: &str = "baton.run/RolloutReport";

@@ -74,6 +74,15 @@ pub const ON_DELETION_HAND_BACK: &str = "hand-back";
 pub const ANNOTATION_DELETION: &str = "baton.run/deletion";
 /// Value of [`ANNOTATION_DELETION`]: the object is kept, without an owner.
 pub const DELETION_KEEP: &str = "keep";
+/// Annotation on the lease of the manager: a [`crate::ManagerNote`] as JSON.
+pub const ANNOTATION_MANAGER: &str = "baton.run/manager";
+/// The admission policies of an installation. The first one concerns all kinds, the others those of
+/// Releases.
+pub const POLICIES: [&str; 3] = [
+    "baton-definitions",
+    "baton-rollout-blocks",
+    "baton-release-environment",
+];
 /// Annotation on one of Baton's custom resource definitions: with the value `true`, the admission
 /// policy `baton-definitions` admits its deletion.
 pub const ANNOTATION_ALLOW_DELETION: &str = "baton.run/allow-deletion";

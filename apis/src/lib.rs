@@ -10,6 +10,7 @@ pub mod constants;
 mod crds;
 pub mod kinds;
 pub mod limits;
+mod manager_note;
 pub mod metrics;
 pub mod package_operator;
 mod raw;
@@ -20,6 +21,7 @@ pub mod url;
 
 pub use baton::*;
 pub use crds::{crds, release_crds};
+pub use manager_note::ManagerNote;
 pub use package_operator::*;
 pub use raw::Raw;
 pub use shipper::*;

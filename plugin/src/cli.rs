@@ -7,9 +7,9 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use crate::{
     args::GlobalArgs,
     commands::{
-        Exit, abort, adopt, backup, chart, clean, clusters, complete, completion, diff, drift,
-        events, give_back, history, list, orphans, pack, pause, promote, redeploy, restart, resume,
-        rollback, sites, status, tree, wait,
+        Exit, abort, adopt, backup, chart, clean, clusters, complete, completion, diff, doctor,
+        drift, events, give_back, history, list, orphans, pack, pause, promote, redeploy, restart,
+        resume, rollback, sites, status, tree, uninstall, version, wait,
     },
     error::Error,
     output::report,
@@ -62,6 +62,9 @@ pub(crate) enum Command {
     Clean(clean::CleanArgs),
     Chart(chart::ChartArgs),
     Backup(backup::BackupArgs),
+    Uninstall(uninstall::UninstallArgs),
+    Doctor(doctor::DoctorArgs),
+    Version(version::VersionArgs),
     Completion(completion::CompletionArgs),
 }
 
@@ -147,6 +150,9 @@ async fn dispatch(cli: Cli) -> Result<Exit, Error> {
         Command::Clean(args) => clean::run(args, global).await,
         Command::Chart(args) => chart::run(args, global).await,
         Command::Backup(args) => backup::run(args, global).await,
+        Command::Uninstall(args) => uninstall::run(args, global).await,
+        Command::Doctor(args) => doctor::run(args, global).await,
+        Command::Version(args) => version::run(args, global).await,
         Command::Completion(args) => completion::run(args, &mut Cli::command(), global),
     }
 }

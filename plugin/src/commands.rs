@@ -10,6 +10,7 @@ pub(crate) mod clusters;
 pub(crate) mod complete;
 pub(crate) mod completion;
 pub(crate) mod diff;
+pub(crate) mod doctor;
 pub(crate) mod drift;
 pub(crate) mod events;
 pub(crate) mod give_back;
@@ -26,6 +27,8 @@ pub(crate) mod rollback;
 pub(crate) mod sites;
 pub(crate) mod status;
 pub(crate) mod tree;
+pub(crate) mod uninstall;
+pub(crate) mod version;
 pub(crate) mod wait;
 
 use std::time::Duration;

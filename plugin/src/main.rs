@@ -35,6 +35,7 @@ mod connect;
 mod diff;
 mod error;
 mod events;
+mod installation;
 mod output;
 mod pack;
 mod pausing;

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use baton_apis::{
     ObjectSetPhaseStatus,
-    conditions::{AGENT, CONNECTED, Reason, STATE_STORED},
+    conditions::{AGENT, CONNECTED, Reason, STATE_STORED, VERSION},
     constants::ANNOTATION_HEARTBEAT_SECONDS,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -134,6 +134,8 @@ async fn conditions(
         last_transition_time: time.clone(),
     };
     let mut conditions = vec![condition(CONNECTED, status, reason, message)];
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    conditions.push(condition(VERSION, "True", Reason::Connected, version));
     let identity = mirrors.acceptance().identity();
     if !identity.is_empty() {
         let identity = identity.to_owned();

@@ -1,5 +1,6 @@
 //! The parts that the manager and the agent share: signals, the lease, and the endpoints.
 
+use baton_apis::{ManagerNote, constants::ANNOTATION_MANAGER};
 use baton_kubernetes::{
     client::instrumented_client,
     fence::Fence,
@@ -46,6 +47,24 @@ impl Stop {
 pub(crate) fn lease_params(args: &ProcessArgs) -> LeaseParams {
     let identity = args.identity.as_ref().map(Identity::as_str);
     LeaseParams::new(args.namespace.as_str(), identity)
+}
+
+/// The parameters of the manager's lease. Its note is for `kubectl baton version` and `doctor`.
+pub(crate) fn manager_lease_params(
+    args: &ProcessArgs,
+    charts: &baton_charts::Settings,
+) -> LeaseParams {
+    let mut params = lease_params(args);
+    let note = ManagerNote {
+        holder: params.identity.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        helm_missing: charts.helm_missing(),
+    };
+    if let Ok(note) = serde_json::to_string(&note) {
+        let key = ANNOTATION_MANAGER.to_owned();
+        params.annotations.insert(key, note);
+    }
+    params
 }
 
 /// Starts the thread of the lease, and builds a client for the lease on it.

@@ -2,7 +2,7 @@
 
 use std::{fmt, num::NonZeroUsize, path::PathBuf, thread::available_parallelism, time::Duration};
 
-use crate::http::Authorization;
+use crate::{helm, http::Authorization};
 
 /// The settings of [`crate::Charts`].
 #[derive(Clone, Debug)]
@@ -40,6 +40,15 @@ impl Settings {
             memory: 128 << 20,
             limits: Limits::default(),
         }
+    }
+}
+
+impl Settings {
+    /// The reason that no chart can be rendered, for people; `None` if the program is there.
+    #[must_use]
+    pub fn helm_missing(&self) -> Option<String> {
+        let path = std::env::var_os("PATH");
+        helm::find(self.helm.as_deref(), path.as_deref()).err()
     }
 }
 

@@ -29,7 +29,7 @@ mod candidate;
 mod keeper;
 mod record;
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use kube::Client;
 use tokio::sync::{oneshot, watch};
@@ -89,6 +89,8 @@ pub struct LeaseParams {
     pub identity: String,
     /// The periods of the lease.
     pub timing: Timing,
+    /// Annotations that a claim sets on the lease. Others stay.
+    pub annotations: BTreeMap<String, String>,
 }
 
 impl LeaseParams {
@@ -101,6 +103,7 @@ impl LeaseParams {
             name: LEASE_NAME.to_owned(),
             identity: identity.map_or_else(random_identity, str::to_owned),
             timing: Timing::default(),
+            annotations: BTreeMap::new(),
         }
     }
 

@@ -6,7 +6,7 @@ pub(super) use webhook::configuration as webhook;
 
 use baton_apis::{
     constants::{
-        ANNOTATION_ALLOW_DELETION,
+        ANNOTATION_ALLOW_DELETION, POLICIES,
         shipper::{self, ANNOTATION_BLOCK_OVERRIDE},
     },
     kinds, rights,
@@ -97,7 +97,7 @@ const BLOCKS_COMMENT: &str = "\
 
 /// The admission policy that protects the custom resource definitions with these names.
 pub(super) fn policy(definitions: &[String]) -> Group {
-    let name = "baton-definitions";
+    let name = POLICIES[0];
     let allowed = format!(
         "has(oldObject.metadata.annotations) && '{ANNOTATION_ALLOW_DELETION}' in oldObject.metadata.annotations && \
          oldObject.metadata.annotations['{ANNOTATION_ALLOW_DELETION}'] == 'true'"
@@ -170,7 +170,7 @@ fn exempt() -> [String; 4] {
 
 /// The admission policy that keeps the environments of Releases.
 pub(super) fn environments() -> Group {
-    let name = "baton-release-environment";
+    let name = POLICIES[2];
     let manager = manager();
     let policy = admission(
         "Policy",
@@ -203,7 +203,7 @@ pub(super) fn environments() -> Group {
 
 /// The admission policy by which RolloutBlocks hold while the manager is down.
 pub(super) fn blocks() -> Group {
-    let name = "baton-rollout-blocks";
+    let name = POLICIES[1];
     let annotations = "variables.subject.metadata.annotations";
     let overrides = format!(
         "(has({annotations}) && '{ANNOTATION_BLOCK_OVERRIDE}' in {annotations} ? \

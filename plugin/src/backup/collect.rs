@@ -27,10 +27,7 @@ const ATTEMPTS: usize = 5;
 pub(crate) async fn collect(cluster: &Cluster) -> Result<Backup, Error> {
     let mut missing = String::new();
     for _ in 0..ATTEMPTS {
-        let mut objects = Vec::new();
-        for kind in KINDS {
-            objects.extend(read(cluster, kind).await?);
-        }
+        let objects = objects(cluster).await?;
         match without_content(&objects) {
             None => {
                 return Ok(Backup {
@@ -46,6 +43,18 @@ pub(crate) async fn collect(cluster: &Cluster) -> Result<Backup, Error> {
     Err(Error::Impossible(format!(
         "{missing}; the objects have changed during each of {ATTEMPTS} attempts to read them"
     )))
+}
+
+/// All objects of Baton and Shipper, without the copies for agents.
+///
+/// # Errors
+/// If a kind may not be read.
+pub(crate) async fn objects(cluster: &Cluster) -> Result<Vec<Value>, Error> {
+    let mut objects = Vec::new();
+    for kind in KINDS {
+        objects.extend(read(cluster, kind).await?);
+    }
+    Ok(objects)
 }
 
 /// The UID of the hub: that of its namespace `kube-system`.
@@ -97,7 +106,7 @@ async fn read(cluster: &Cluster, kind: &Kind) -> Result<Vec<Value>, Error> {
 }
 
 /// The objects of a kind that are part of backups; none if the kind is not served.
-pub(super) async fn list(
+pub(crate) async fn list(
     cluster: &Cluster,
     kind: &Kind,
     query: ListQuery,

@@ -84,13 +84,17 @@ impl Candidate {
         );
         let (since, sent) = (Instant::now(), Moment::now());
         let params = PostParams::default();
+        let annotations = self.params.annotations.clone();
         let written = if let Some(lease) = &found {
-            let lease = with_spec(lease, claim);
+            let mut lease = with_spec(lease, claim);
+            let all = lease.metadata.annotations.get_or_insert_default();
+            all.extend(annotations);
             self.api.replace(&self.params.name, &params, &lease).await
         } else {
             let name = Some(self.params.name.clone());
             let metadata = ObjectMeta {
                 name,
+                annotations: Some(annotations),
                 ..ObjectMeta::default()
             };
             self.api

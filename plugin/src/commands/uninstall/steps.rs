@@ -1,0 +1,197 @@
+//! Carries out an uninstallation. Each step can be repeated, so a run after an interruption goes on.
+
+use std::time::{Duration, Instant};
+
+use baton_apis::{
+    constants::ANNOTATION_ALLOW_DELETION,
+    kinds::{self, Kind},
+};
+use baton_kubernetes::wire::MediaType;
+use baton_view::{lists::ListQuery, object::text_at};
+use http::Method;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::plan::{Plan, leave};
+use crate::{
+    adopt::undo,
+    backup::collect,
+    commands::Exit,
+    connect::{Cluster, Write},
+    error::Error,
+    installation::managers,
+    output::report,
+};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// Time between two looks at a kind whose objects are being deleted.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The kinds that are deleted without their dependents, in this order: owners first.
+const RELEASING: [&Kind; 4] = [
+    &kinds::OBJECT_SET,
+    &kinds::CLUSTER_OBJECT_SET,
+    &kinds::OBJECT_SET_PHASE,
+    &kinds::CLUSTER_OBJECT_SET_PHASE,
+];
+
+/// The kinds that manage nothing themselves.
+const PLAIN: [&Kind; 5] = [
+    &kinds::SITE_APPLICATION,
+    &kinds::ROLLOUT_BLOCK,
+    &kinds::OBJECT_SLICE,
+    &kinds::CLUSTER_OBJECT_SLICE,
+    &kinds::SITE_ASSIGNMENT,
+];
+
+/// Removes the objects of a plan, and then the definitions. `print` is called after each step.
+///
+/// # Errors
+/// If no manager leads, a request is refused, or a deletion takes longer than `timeout`; zero is
+/// for no limit. What was done until then stays done.
+pub(super) async fn carry_out(
+    plan: &Plan,
+    cluster: &Cluster,
+    timeout: Duration,
+    mut print: impl FnMut(&str) -> Result<(), Error>,
+) -> Result<Exit, Error> {
+    if plan.history > 0
+        && managers(cluster)
+            .await?
+            .iter()
+            .all(|it| it.leader.is_none())
+    {
+        let text = "nothing was changed: no manager leads, and only the manager releases objects; \
+                    see `kubectl baton doctor`";
+        return Err(Error::Foreseen(text.to_owned()));
+    }
+    // The revisions of sites are left, and are deleted with all others.
+    remove(cluster, &kinds::SITE_DEPLOYMENT, true, timeout, &mut print).await?;
+    for deployment in &plan.adopted {
+        let namespace = deployment.namespace.as_deref().unwrap_or_default();
+        let there = cluster.within(namespace);
+        let held = undo::read(&there, deployment.kind(), &deployment.name).await?;
+        held.undo(&there, timeout, &mut print).await?;
+    }
+    for kind in [&kinds::OBJECT_DEPLOYMENT, &kinds::CLUSTER_OBJECT_DEPLOYMENT] {
+        remove(cluster, kind, true, timeout, &mut print).await?;
+    }
+    for kind in RELEASING {
+        remove(cluster, kind, true, timeout, &mut print).await?;
+    }
+    for kind in PLAIN {
+        remove(cluster, kind, false, timeout, &mut print).await?;
+    }
+    if !plan.clusters.is_empty() {
+        for name in &plan.clusters {
+            print(&leave(name))?;
+        }
+        report("the definitions were not deleted; remove the clusters, and run this again");
+        return Ok(Exit::Negative);
+    }
+    let groups = plan.groups();
+    let exit = delete_definitions(cluster, &groups, &mut print).await?;
+    report(
+        "remove the manager as it was installed: `kubectl delete -f config/install.yaml` or `helm uninstall`",
+    );
+    Ok(exit)
+}
+
+/// Deletes all objects of a kind, without their dependents if `releases`, and waits until they are
+/// gone.
+async fn remove(
+    cluster: &Cluster,
+    kind: &Kind,
+    releases: bool,
+    timeout: Duration,
+    print: &mut impl FnMut(&str) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let start = Instant::now();
+    let mut deleted = 0;
+    loop {
+        let query = ListQuery {
+            metadata_only: true,
+            ..ListQuery::default()
+        };
+        let left = collect::list(cluster, kind, query).await?;
+        let Some(first) = left.first() else {
+            if deleted > 0 {
+                print(&format!("{}s: {deleted} deleted", kind.name))?;
+            }
+            return Ok(());
+        };
+        for object in left
+            .iter()
+            .filter(|it| it["metadata"]["deletionTimestamp"].is_null())
+        {
+            delete(cluster, kind, object, releases).await?;
+            deleted += 1;
+        }
+        if !timeout.is_zero() && start.elapsed() > timeout {
+            let (namespace, name) = (
+                text_at(first, "/metadata/namespace"),
+                text_at(first, "/metadata/name"),
+            );
+            return Err(Error::Impossible(format!(
+                "the deletion of {} {namespace}/{name} takes longer than {} s; its status says what it waits for. Run \
+                 this again to go on",
+                kind.name,
+                timeout.as_secs()
+            )));
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+async fn delete(
+    cluster: &Cluster,
+    kind: &Kind,
+    object: &Value,
+    releases: bool,
+) -> Result<(), Error> {
+    let namespace = text_at(object, "/metadata/namespace");
+    let namespace = (!namespace.is_empty()).then_some(namespace);
+    let path = kind.path_of(namespace, text_at(object, "/metadata/name"));
+    let policy = if releases { "Orphan" } else { "Background" };
+    let body = json!({
+        "propagationPolicy": policy, "preconditions": {"uid": object["metadata"]["uid"]},
+    });
+    match cluster
+        .send(Method::DELETE, &path, Some((MediaType::Json, &body)))
+        .await
+    {
+        // It is gone, or is another object now, which the next look finds.
+        Err(error) if error.is_code(404) || error.is_code(409) => Ok(()),
+        answer => answer.map(drop),
+    }
+}
+
+/// Deletes the definitions of kinds without objects.
+async fn delete_definitions(
+    cluster: &Cluster,
+    groups: &[&str],
+    print: &mut impl FnMut(&str) -> Result<(), Error>,
+) -> Result<Exit, Error> {
+    let live = cluster.list_at(DEFINITIONS, &ListQuery::default()).await?;
+    let mut exit = Exit::Fine;
+    for kind in Kind::ALL.iter().filter(|kind| groups.contains(&kind.group)) {
+        let name = format!("{}.{}", kind.plural, kind.group);
+        if !live.iter().any(|it| text_at(it, "/metadata/name") == name) {
+            continue;
+        }
+        let count = cluster.count_at(&kind.path(None)).await?;
+        if count.least() > 0 {
+            print(&format!("definition {name}: kept, because it has objects"))?;
+            exit = Exit::Negative;
+            continue;
+        }
+        let path = format!("{DEFINITIONS}/{name}");
+        let allow = json!({"metadata": {"annotations": {ANNOTATION_ALLOW_DELETION: "true"}}});
+        let write = Write::new(MediaType::MergePatch, false);
+        cluster.write(&path, write, &allow).await?;
+        cluster.send(Method::DELETE, &path, None).await?;
+        print(&format!("definition {name}: deleted"))?;
+    }
+    Ok(exit)
+}

@@ -1,0 +1,154 @@
+//! The installation of Baton in a cluster: its managers and agents.
+
+pub(crate) mod definitions;
+pub(crate) mod doctor;
+pub(crate) mod rights;
+
+use baton_apis::{
+    ManagerNote,
+    conditions::{AGENT, VERSION},
+    constants::{ANNOTATION_MANAGER, HEARTBEAT, NAMESPACE_CLUSTER_PREFIX},
+    kinds,
+};
+use baton_kubernetes::lease::LEASE_NAME;
+use baton_view::{lists::ListQuery, object::text_at};
+use k8s_openapi::jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{connect::Cluster, error::Error};
+
+/// The version of this program.
+pub(crate) const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A lease of managers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Manager {
+    /// Namespace of the lease.
+    pub(crate) namespace: String,
+    /// Identity of the leader; `None` if no manager leads.
+    pub(crate) leader: Option<String>,
+    /// Version of the leader; `None` if it does not report one, as Package Operator.
+    pub(crate) version: Option<String>,
+    /// Reason that the leader cannot render charts.
+    pub(crate) helm_missing: Option<String>,
+    /// Time of the last renewal, by the clock of the leader.
+    pub(crate) renewed: Option<Timestamp>,
+    /// Time in seconds for which a renewal holds.
+    pub(crate) seconds: u64,
+}
+
+/// An agent, by its heartbeat.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Agent {
+    /// Name of the Cluster.
+    pub(crate) cluster: String,
+    /// Version of the agent; `None` if it does not report one.
+    pub(crate) version: Option<String>,
+}
+
+/// The leases of managers, in all namespaces.
+///
+/// # Errors
+/// If leases cannot be listed.
+pub(crate) async fn managers(cluster: &Cluster) -> Result<Vec<Manager>, Error> {
+    let leases = "/apis/coordination.k8s.io/v1/leases";
+    let named = ListQuery::of_one(LEASE_NAME);
+    let found = cluster.list_at(leases, &named).await?;
+    Ok(found.iter().map(manager).collect())
+}
+
+fn manager(lease: &Value) -> Manager {
+    let holder = text_at(lease, "/spec/holderIdentity");
+    let annotations = &lease["metadata"]["annotations"];
+    let note = annotations[ANNOTATION_MANAGER].as_str();
+    let note: Option<ManagerNote> = note.and_then(|text| serde_json::from_str(text).ok());
+    // An earlier leader, or a manager of Package Operator since, does not renew the note.
+    let note = note.filter(|note| note.holder == holder);
+    let renewed = text_at(lease, "/spec/renewTime");
+    Manager {
+        namespace: text_at(lease, "/metadata/namespace").to_owned(),
+        leader: (!holder.is_empty()).then(|| holder.to_owned()),
+        version: note.as_ref().map(|note| note.version.clone()),
+        helm_missing: note.and_then(|note| note.helm_missing),
+        renewed: renewed.parse().ok(),
+        seconds: lease["spec"]["leaseDurationSeconds"].as_u64().unwrap_or(15),
+    }
+}
+
+/// The agents of all clusters.
+///
+/// # Errors
+/// If their heartbeats cannot be listed.
+pub(crate) async fn agents(cluster: &Cluster) -> Result<Vec<Agent>, Error> {
+    let path = kinds::OBJECT_SET_PHASE.path(None);
+    let found = cluster
+        .list_at(&path, &ListQuery::of_one(HEARTBEAT))
+        .await?;
+    let mut agents: Vec<_> = found.iter().filter_map(agent).collect();
+    agents.sort_by(|one, other| one.cluster.cmp(&other.cluster));
+    Ok(agents)
+}
+
+/// The agent of a heartbeat; `None` for a phase object of a user, and before the first report.
+fn agent(heartbeat: &Value) -> Option<Agent> {
+    let namespace = text_at(heartbeat, "/metadata/namespace");
+    let cluster = namespace.strip_prefix(NAMESPACE_CLUSTER_PREFIX)?;
+    let conditions = heartbeat["status"]["conditions"].as_array()?;
+    let message = |type_: &str| {
+        let mut conditions = conditions.iter();
+        let found = conditions.find(|condition| condition["type"] == type_)?;
+        Some(text_at(found, "/message").to_owned())
+    };
+    message(AGENT)?;
+    Some(Agent {
+        cluster: cluster.to_owned(),
+        version: message(VERSION),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_note_of_an_earlier_leader_does_not_count() {
+        let note = json!({"holder": "a", "version": "1.2.3", "helmMissing": "no helm"}).to_string();
+        let lease = |holder: &str| {
+            json!({
+                "metadata": {"namespace": "n", "annotations": {ANNOTATION_MANAGER: note}},
+                "spec": {"holderIdentity": holder, "leaseDurationSeconds": 20},
+            })
+        };
+        let found = manager(&lease("a"));
+        assert_eq!(found.version.as_deref(), Some("1.2.3"));
+        assert_eq!(found.helm_missing.as_deref(), Some("no helm"));
+        let found = manager(&lease("b"));
+        assert_eq!((found.leader.as_deref(), found.version), (Some("b"), None));
+        let found = manager(&json!({"spec": {"holderIdentity": ""}}));
+        assert_eq!((found.leader, found.seconds), (None, 15));
+    }
+
+    #[test]
+    fn an_agent_is_known_by_its_heartbeat() {
+        let heartbeat = |namespace: &str, conditions: Value| {
+            agent(
+                &json!({"metadata": {"namespace": namespace}, "status": {"conditions": conditions}}),
+            )
+        };
+        let own = json!({"type": AGENT, "message": "id"});
+        let version = json!({"type": VERSION, "message": "1.2.3"});
+        let found = heartbeat("baton-cluster-eu-1", json!([own, version])).unwrap();
+        assert_eq!(
+            (&*found.cluster, found.version.as_deref()),
+            ("eu-1", Some("1.2.3"))
+        );
+        let found = heartbeat("baton-cluster-eu-1", json!([own])).unwrap();
+        assert_eq!(found.version, None);
+        assert_eq!(heartbeat("shop", json!([own])), None);
+        assert_eq!(heartbeat("baton-cluster-eu-1", json!([])), None);
+    }
+}

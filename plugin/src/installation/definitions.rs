@@ -1,0 +1,125 @@
+//! The live definitions beside those of this version.
+
+use baton_apis::{crds, release_crds};
+use serde_json::{Value, json};
+
+use super::doctor::{Finding, State};
+use crate::{connect::Cluster, error::Error};
+
+const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// Compares all definitions. Those of Releases may be missing as a whole.
+///
+/// # Errors
+/// If definitions cannot be read.
+pub(super) async fn check(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
+    let live = cluster.list_at(PATH, &Default::default()).await?;
+    let wanted = |all: Vec<_>| all.into_iter().map(|it| json!(it)).collect::<Vec<_>>();
+    Ok(vec![
+        finding("definitions", "config/crds", &wanted(crds()), &live),
+        finding(
+            "definitions of Releases",
+            "config/releases",
+            &wanted(release_crds()),
+            &live,
+        ),
+    ])
+}
+
+fn finding(subject: &'static str, folder: &str, wanted: &[Value], live: &[Value]) -> Finding {
+    let name = |it: &Value| {
+        it["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let (mut missing, mut other) = (Vec::new(), Vec::new());
+    for wanted in wanted {
+        match live.iter().find(|live| name(live) == name(wanted)) {
+            None => missing.push(name(wanted)),
+            Some(live) if !contains(&live["spec"], &wanted["spec"]) => other.push(name(wanted)),
+            Some(_) => {}
+        }
+    }
+    let apply = format!("Apply {folder} of version {}.", super::OWN_VERSION);
+    if missing.len() == wanted.len() && folder == "config/releases" {
+        let text = "not installed; there are no Applications and Releases";
+        return Finding::new(subject, State::Fine, text);
+    }
+    if !missing.is_empty() {
+        let text = format!("missing: {}", missing.join(", "));
+        return Finding::new(subject, State::Faulty, text).way_out(apply);
+    }
+    if !other.is_empty() {
+        let text = format!("of another version: {}", other.join(", "));
+        return Finding::new(subject, State::Doubtful, text).way_out(apply);
+    }
+    let text = format!(
+        "all {} are those of version {}",
+        wanted.len(),
+        super::OWN_VERSION
+    );
+    Finding::new(subject, State::Fine, text)
+}
+
+/// True if a value has all fields of another one. The server adds defaults, and writes 0.0 as 0.
+fn contains(live: &Value, wanted: &Value) -> bool {
+    match (live, wanted) {
+        (Value::Object(live), Value::Object(wanted)) => {
+            let mut wanted = wanted.iter();
+            wanted.all(|(key, value)| contains(live.get(key).unwrap_or(&Value::Null), value))
+        }
+        (Value::Array(live), Value::Array(wanted)) => {
+            let mut pairs = live.iter().zip(wanted);
+            live.len() == wanted.len() && pairs.all(|(live, wanted)| contains(live, wanted))
+        }
+        (Value::Number(live), Value::Number(wanted)) => live.as_f64() == wanted.as_f64(),
+        _ => live == wanted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(name: &str, spec: Value) -> Value {
+        json!({"metadata": {"name": name}, "spec": spec})
+    }
+
+    #[test]
+    fn missing_and_changed_definitions_are_named() {
+        let wanted = [
+            definition("a", json!({"x": 0.0, "list": [{"y": 1}]})),
+            definition("b", json!({})),
+        ];
+        let defaulted = definition(
+            "a",
+            json!({"x": 0, "list": [{"y": 1, "z": 2}], "more": true}),
+        );
+        let changed = definition("a", json!({"x": 1, "list": [{"y": 1}]}));
+        let shorter = definition("a", json!({"x": 0, "list": []}));
+        let other = definition("b", json!({}));
+        for (live, state, text) in [
+            (vec![&defaulted, &other], State::Fine, "all 2"),
+            (
+                vec![&changed, &other],
+                State::Doubtful,
+                "of another version: a",
+            ),
+            (
+                vec![&shorter, &other],
+                State::Doubtful,
+                "of another version: a",
+            ),
+            (vec![&defaulted], State::Faulty, "missing: b"),
+            (vec![], State::Faulty, "missing: a, b"),
+        ] {
+            let live: Vec<_> = live.into_iter().cloned().collect();
+            let found = finding("definitions", "config/crds", &wanted, &live);
+            assert_eq!(found.state, state, "{found:?}");
+            assert!(found.text.starts_with(text), "{found:?}");
+        }
+        let found = finding("definitions", "config/releases", &wanted, &[]);
+        assert_eq!(found.state, State::Fine);
+    }
+}

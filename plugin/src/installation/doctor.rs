@@ -1,0 +1,322 @@
+//! The checks of `doctor`.
+
+use std::time::Duration;
+
+use baton_apis::{
+    conditions::{CONNECTED, STATE_STORED, UNIQUE},
+    constants::{POLICIES, WEBHOOK},
+    kinds,
+};
+use baton_view::object::text_at;
+use k8s_openapi::jiff::{SignedDuration, Timestamp, fmt::rfc2822};
+use kube::client::Body;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Agent, Manager, OWN_VERSION, agents, definitions, managers, rights};
+use crate::{connect::Cluster, error::Error};
+
+const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+/// The minor versions of Kubernetes that Baton is tested with.
+pub(crate) const TESTED: std::ops::RangeInclusive<u32> = 36..=36;
+/// The largest difference between two clocks that is no finding.
+const SKEW: Duration = Duration::from_secs(5);
+
+/// The result of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(crate) enum State {
+    Fine,
+    /// It could not be checked.
+    Unknown,
+    /// It may be intended.
+    Doubtful,
+    /// Something does not work.
+    Faulty,
+}
+
+/// A check, its result, and the way out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Finding {
+    pub(crate) subject: String,
+    pub(crate) state: State,
+    pub(crate) text: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) way_out: Option<String>,
+}
+
+impl Finding {
+    pub(super) fn new(subject: impl Into<String>, state: State, text: impl Into<String>) -> Self {
+        Self {
+            subject: subject.into(),
+            state,
+            text: text.into(),
+            way_out: None,
+        }
+    }
+
+    pub(super) fn way_out(mut self, way_out: impl Into<String>) -> Self {
+        self.way_out = Some(way_out.into());
+        self
+    }
+
+    /// A check that a request prevented.
+    fn unknown(subject: &str, error: &Error) -> Self {
+        Self::new(subject, State::Unknown, format!("not checked: {error}"))
+    }
+}
+
+/// Runs all checks. A check that a missing right prevents is a finding of its own, so this does not
+/// fail.
+///
+/// `account` is the service account of the manager.
+pub(crate) async fn examine(cluster: &Cluster, account: &str) -> Vec<Finding> {
+    let mut findings = vec![server(cluster).await];
+    match definitions::check(cluster).await {
+        Ok(all) => findings.extend(all),
+        Err(error) => findings.push(Finding::unknown("definitions", &error)),
+    }
+    findings.push(checked("admission policies", policies(cluster).await));
+    let server_time = server_time(cluster).await;
+    match managers(cluster).await {
+        Ok(managers) => {
+            let namespace = managers.first().map(|it| it.namespace.clone());
+            findings.extend(leaders(&managers, server_time));
+            let namespace = namespace.unwrap_or_else(|| "baton-system".to_owned());
+            let reviewed = rights::check(cluster, &namespace, account).await;
+            findings.push(checked("rights of the manager", reviewed));
+        }
+        Err(error) => findings.push(Finding::unknown("leader", &error)),
+    }
+    findings
+        .extend(server_time.map(|server| clock("clock of this machine", Timestamp::now(), server)));
+    match clusters(cluster).await {
+        Ok(all) => findings.extend(all),
+        Err(error) => findings.push(Finding::unknown("clusters", &error)),
+    }
+    match agents(cluster).await {
+        Ok(all) => findings.extend(versions_of(&all)),
+        Err(error) => findings.push(Finding::unknown("agents", &error)),
+    }
+    findings
+}
+
+fn checked(subject: &str, result: Result<Finding, Error>) -> Finding {
+    result.unwrap_or_else(|error| Finding::unknown(subject, &error))
+}
+
+/// The version of Kubernetes.
+async fn server(cluster: &Cluster) -> Finding {
+    let subject = "API server";
+    let version = match cluster.get_at("/version").await {
+        Ok(version) => version.unwrap_or_default(),
+        Err(error) => {
+            let text = error.to_string();
+            return Finding::new(subject, State::Faulty, text);
+        }
+    };
+    let name = text_at(&version, "/gitVersion");
+    let digits = |text: &str| {
+        text.trim_end_matches(|c: char| !c.is_ascii_digit())
+            .parse()
+            .ok()
+    };
+    match digits(text_at(&version, "/minor")) {
+        Some(minor) if TESTED.contains(&minor) => Finding::new(subject, State::Fine, name),
+        _ => {
+            let (first, last) = (TESTED.start(), TESTED.end());
+            let tested = if first == last {
+                format!("1.{first}")
+            } else {
+                format!("1.{first} to 1.{last}")
+            };
+            let text = format!("{name}; Baton {OWN_VERSION} is tested with {tested}");
+            Finding::new(subject, State::Doubtful, text)
+        }
+    }
+}
+
+/// The policies, and the webhook, of an installation.
+async fn policies(cluster: &Cluster) -> Result<Finding, Error> {
+    let subject = "admission policies";
+    let has_releases = cluster.metadata_at(&releases()).await?.is_some();
+    let wanted = if has_releases {
+        &POLICIES[..]
+    } else {
+        &POLICIES[..1]
+    };
+    let mut missing = Vec::new();
+    for name in wanted {
+        for kind in [
+            "validatingadmissionpolicies",
+            "validatingadmissionpolicybindings",
+        ] {
+            if cluster
+                .metadata_at(&format!("{ADMISSION}/{kind}/{name}"))
+                .await?
+                .is_none()
+            {
+                missing.push(*name);
+                break;
+            }
+        }
+    }
+    if !missing.is_empty() {
+        let text = format!("missing: {}", missing.join(", "));
+        return Ok(Finding::new(subject, State::Doubtful, text).way_out("Apply config/policy."));
+    }
+    let path = format!("{ADMISSION}/validatingwebhookconfigurations/{WEBHOOK}");
+    let webhook = cluster.get_at(&path).await?;
+    let hooks = webhook.as_ref().and_then(|it| it["webhooks"].as_array());
+    let is_certified = |hook: &Value| !text_at(hook, "/clientConfig/caBundle").is_empty();
+    if hooks.is_some_and(|hooks| !hooks.iter().all(is_certified)) {
+        let text = format!("the webhook {WEBHOOK} has no certificate, so it is not asked");
+        let way_out = "Run the manager with --webhook-addr and the rights of config/rbac/webhook.yaml, or delete the \
+                       webhook.";
+        return Ok(Finding::new(subject, State::Doubtful, text).way_out(way_out));
+    }
+    let text = if webhook.is_some() {
+        "all are there, and the webhook has a certificate"
+    } else {
+        "all are there; there is no webhook"
+    };
+    Ok(Finding::new(subject, State::Fine, text))
+}
+
+fn releases() -> String {
+    let name = format!("{}.{}", kinds::RELEASE.plural, kinds::RELEASE.group);
+    format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
+}
+
+/// The leader, its version, its clock and its helm.
+fn leaders(managers: &[Manager], now: Option<Timestamp>) -> Vec<Finding> {
+    let start = "Start a manager: `kubectl apply -f config/install.yaml`, or see its log.";
+    if managers.is_empty() {
+        let text = "no manager has ever led here";
+        return vec![Finding::new("leader", State::Faulty, text).way_out(start)];
+    }
+    let mut findings = Vec::new();
+    for manager in managers {
+        let namespace = &manager.namespace;
+        let Some(leader) = &manager.leader else {
+            let text = format!("no manager leads in the namespace {namespace}");
+            findings.push(Finding::new("leader", State::Faulty, text).way_out(start));
+            continue;
+        };
+        let age = now
+            .zip(manager.renewed)
+            .map(|(now, then)| now.duration_since(then));
+        let longest = SignedDuration::from_secs(i64::try_from(manager.seconds).unwrap_or(15));
+        if let Some(age) = age.filter(|age| *age > longest) {
+            let text = format!(
+                "{leader} in the namespace {namespace} has not renewed its lease for {} s",
+                age.as_secs()
+            );
+            findings.push(Finding::new("leader", State::Faulty, text).way_out(start));
+        } else if manager.version.is_none() {
+            let text = format!("{leader} in the namespace {namespace} does not report a version");
+            let way_out =
+                "It is an earlier version, or Package Operator, which uses the same lease.";
+            findings.push(Finding::new("leader", State::Doubtful, text).way_out(way_out));
+        } else {
+            let version = manager.version.as_deref().unwrap_or_default();
+            let text = format!("{leader} in the namespace {namespace}, version {version}");
+            findings.push(of_version("leader", version, text));
+        }
+        if let Some((now, renewed)) = now.zip(manager.renewed)
+            && renewed.duration_since(now) > SignedDuration::try_from(SKEW).unwrap_or_default()
+        {
+            findings.push(clock("clock of the leader", renewed, now));
+        }
+        if let Some(cause) = &manager.helm_missing {
+            let text = format!("the leader cannot render charts: {cause}");
+            let way_out = "Put helm 4 into the image, on the PATH, if you use Applications.";
+            findings.push(Finding::new("helm", State::Doubtful, text).way_out(way_out));
+        }
+    }
+    findings
+}
+
+/// A finding about a version: fine if it is the version of this program.
+fn of_version(subject: &str, version: &str, text: String) -> Finding {
+    if version == OWN_VERSION {
+        return Finding::new(subject, State::Fine, text);
+    }
+    let text = format!("{text}; this program has version {OWN_VERSION}");
+    let way_out = "Use the same version of the manager, its agents and kubectl-baton.";
+    Finding::new(subject, State::Doubtful, text).way_out(way_out)
+}
+
+fn versions_of(agents: &[Agent]) -> Vec<Finding> {
+    let other = agents
+        .iter()
+        .filter(|agent| agent.version.as_deref() != Some(OWN_VERSION));
+    let mut findings: Vec<_> = other
+        .map(|agent| {
+            let version = agent.version.as_deref().unwrap_or("unknown");
+            let text = format!("the agent has version {version}");
+            of_version(&format!("cluster {}", agent.cluster), version, text)
+        })
+        .collect();
+    if findings.is_empty() && !agents.is_empty() {
+        let text = format!("version {OWN_VERSION}: {}", agents.len());
+        findings.push(Finding::new("agents", State::Fine, text));
+    }
+    findings
+}
+
+/// The Clusters that cannot be used, or one finding for all.
+async fn clusters(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
+    let path = kinds::CLUSTER.path(None);
+    let found = match cluster.list_at(&path, &Default::default()).await {
+        Err(Error::NotServed { .. }) => return Ok(Vec::new()),
+        found => found?,
+    };
+    let mut findings: Vec<_> = found.iter().flat_map(faults).collect();
+    if findings.is_empty() && !found.is_empty() {
+        let text = format!("connected: {}", found.len());
+        findings.push(Finding::new("clusters", State::Fine, text));
+    }
+    Ok(findings)
+}
+
+/// The conditions of a Cluster that do not hold.
+fn faults(cluster: &Value) -> Vec<Finding> {
+    let subject = format!("cluster {}", text_at(cluster, "/metadata/name"));
+    let conditions = cluster["status"]["conditions"].as_array();
+    let conditions = conditions.into_iter().flatten();
+    let faults = conditions.filter(|it| {
+        let type_ = text_at(it, "/type");
+        [CONNECTED, UNIQUE, STATE_STORED].contains(&type_) && it["status"] == "False"
+    });
+    let findings = faults.map(|condition| {
+        let (type_, reason) = (text_at(condition, "/type"), text_at(condition, "/reason"));
+        let text = format!(
+            "{type_} is False ({reason}): {}",
+            text_at(condition, "/message")
+        );
+        let way_out = "See \"Conditions\" on the page docs/operate/troubleshooting.md.";
+        Finding::new(&subject, State::Faulty, text).way_out(way_out)
+    });
+    findings.collect()
+}
+
+/// The time of the API server, to the second; `None` if it does not report one.
+async fn server_time(cluster: &Cluster) -> Option<Timestamp> {
+    let request = http::Request::get("/version").body(Body::empty()).ok()?;
+    let answer = cluster.client.send(request).await.ok()?;
+    let date = answer.headers().get(http::header::DATE)?.to_str().ok()?;
+    rfc2822::parse(date).ok().map(|time| time.timestamp())
+}
+
+fn clock(subject: &str, time: Timestamp, server: Timestamp) -> Finding {
+    let skew = time.duration_since(server).unsigned_abs();
+    // The server reports whole seconds.
+    if skew <= SKEW {
+        let text = "the same time as the API server";
+        return Finding::new(subject, State::Fine, text);
+    }
+    let text = format!("{} s from that of the API server", skew.as_secs());
+    Finding::new(subject, State::Doubtful, text)
+        .way_out("Synchronise the clocks, for example by NTP.")
+}
