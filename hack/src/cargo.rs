@@ -42,9 +42,21 @@ pub async fn build<const N: usize>(
     names: [&str; N],
     args: &[&str],
 ) -> Result<[PathBuf; N], Error> {
+    build_with(dirs, "build", names, args, &[]).await
+}
+
+/// As [`build`], with another task of cargo than `build`, and with variables.
+pub(crate) async fn build_with<const N: usize>(
+    dirs: &Dirs,
+    task: &str,
+    names: [&str; N],
+    args: &[&str],
+    variables: &[(&str, &str)],
+) -> Result<[PathBuf; N], Error> {
     let mut command = command(dirs);
     command
-        .args(["build", "--message-format=json-render-diagnostics"])
+        .args([task, "--message-format=json-render-diagnostics"])
+        .envs(variables.iter().copied())
         .args(names.iter().flat_map(|name| ["--bin", name]))
         .args(args);
     let (messages, _, status) = exec::captured(&mut command).await?;

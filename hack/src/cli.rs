@@ -9,7 +9,7 @@ use crate::bed::{self, Afterwards, Bed};
 use crate::paths::{self, Dirs};
 use crate::test::{self, retry};
 use crate::tools::{self, Tool, Toolbox};
-use crate::{adversary, book, cargo, check, demo, exec, fuzz, generate, interrupt, record};
+use crate::{adversary, book, cargo, check, demo, exec, fuzz, generate, image, interrupt, record};
 
 /// The package and the binary of the bench.
 const BENCH: &str = "baton-bench";
@@ -55,6 +55,12 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// Make the image of the manager and the agent, without Docker: an OCI layout, and an archive for
+    /// `docker load` and `kind load image-archive`, in `target/image`.
+    ///
+    /// The programs are static, and built as they are shipped, which takes a quarter of an hour. The
+    /// same commit results in the same image.
+    Image(image::Options),
     /// Attack a manager with large inputs, as a tenant, a chart repository, a joined cluster and a thief
     /// of a token, and measure its memory and the delay of another tenant. Then let state lie: restored
     /// control planes, clocks that jump, and forged records.
@@ -138,6 +144,7 @@ enum Error {
     Retry(#[from] retry::Error),
     Check(#[from] check::Failed),
     Generate(#[from] generate::Error),
+    Image(#[from] image::Error),
     Book(#[from] book::Error),
     Demo(#[from] demo::Error),
     Record(#[from] record::Error),
@@ -203,6 +210,7 @@ async fn run(task: Task) -> Result<ExitCode, Error> {
             generate::install(&dirs, check).await?;
             book::generate(&dirs, &Cli::command(), check).await?;
         }
+        Task::Image(options) => image::run(&dirs, &options).await?,
         Task::Up { name, port } => {
             Bed::up(&dirs, &name, port, Afterwards::Keep).await?;
             println!("export KUBECONFIG=$(cargo dev kubeconfig {name})");

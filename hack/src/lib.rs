@@ -24,6 +24,7 @@ mod demo;
 pub mod exec;
 mod fuzz;
 mod generate;
+mod image;
 pub mod interrupt;
 mod layers;
 pub mod manager;

@@ -4,6 +4,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 const CONTROLPLANE: &str = include_str!("../controlplane/go.mod");
 const HELM: &str = include_str!("../helm/go.mod");
+const IMAGES: &str = include_str!("../images/go.mod");
 const KWOK: &str = include_str!("../kwok/go.mod");
 const PROMETHEUS: &str = include_str!("../prometheus/go.mod");
 /// The version of mdbook, which builds the book. It is installed from its crate.
@@ -25,6 +26,10 @@ pub(crate) struct Pins {
     pub(crate) kwok: &'static str,
     /// `helm.sh/helm/v4`, for example `v4.3.1`.
     pub(crate) helm: &'static str,
+    /// `github.com/google/go-containerregistry`, for example `v0.22.1`.
+    pub(crate) crane: &'static str,
+    /// `github.com/distribution/distribution/v3`, for example `v3.1.2`.
+    pub(crate) registry: &'static str,
     /// `hack/health`: a hash of its sources.
     pub(crate) health: String,
     /// `github.com/prometheus/prometheus`, for example `v0.316.0`, which is 3.16.0.
@@ -61,13 +66,15 @@ impl Pins {
     /// Reads the module files that were in this directory when this crate was built.
     pub(crate) fn read() -> Self {
         let pin = |file, module| required(file, module).expect("the module file requires it");
-        let files = [CONTROLPLANE, HELM, KWOK, HEALTH[0], PROMETHEUS];
+        let files = [CONTROLPLANE, HELM, IMAGES, KWOK, HEALTH[0], PROMETHEUS];
         let go = files.map(|file| directive(file, "go").and_then(GoVersion::parse));
         Self {
             kubernetes: pin(CONTROLPLANE, "k8s.io/kubernetes"),
             etcd: pin(CONTROLPLANE, "go.etcd.io/etcd/server/v3"),
             kwok: pin(KWOK, "sigs.k8s.io/kwok"),
             helm: pin(HELM, "helm.sh/helm/v4"),
+            crane: pin(IMAGES, "github.com/google/go-containerregistry"),
+            registry: pin(IMAGES, "github.com/distribution/distribution/v3"),
             health: hash(HEALTH),
             prometheus: pin(PROMETHEUS, "github.com/prometheus/prometheus"),
             go: go
@@ -115,6 +122,8 @@ mod tests {
             pins.etcd,
             pins.kwok,
             pins.helm,
+            pins.crane,
+            pins.registry,
             pins.prometheus,
         ] {
             assert!(version.starts_with('v'), "{version}");

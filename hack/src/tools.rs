@@ -34,6 +34,10 @@ pub enum Tool {
     Helm,
     /// Reports how other tools interpret a status. Not part of a bed.
     Health,
+    /// Pushes and pulls images. Not part of a bed.
+    Crane,
+    /// A registry of images. Not part of a bed.
+    Registry,
     /// Checks rules of Prometheus, and runs their tests. Not part of a bed.
     Promtool,
 }
@@ -46,6 +50,8 @@ enum Suite {
     Kwok,
     Helm,
     Health,
+    Crane,
+    Registry,
     Prometheus,
 }
 
@@ -95,7 +101,7 @@ impl Tool {
 
     /// The file name, the Go package of the command, and its suite.
     fn source(self) -> (&'static str, &'static str, Suite) {
-        use Suite::{Etcd, Health, Helm, Kubernetes, Kwok, Prometheus};
+        use Suite::{Crane, Etcd, Health, Helm, Kubernetes, Kwok, Prometheus, Registry};
         match self {
             Self::KubeApiserver => (
                 "kube-apiserver",
@@ -118,6 +124,16 @@ impl Tool {
             Self::Kwokctl => ("kwokctl", "sigs.k8s.io/kwok/cmd/kwokctl", Kwok),
             Self::Helm => ("helm", "helm.sh/helm/v4/cmd/helm", Helm),
             Self::Health => ("baton-health", ".", Health),
+            Self::Crane => (
+                "crane",
+                "github.com/google/go-containerregistry/cmd/crane",
+                Crane,
+            ),
+            Self::Registry => (
+                "registry",
+                "github.com/distribution/distribution/v3/cmd/registry",
+                Registry,
+            ),
             Self::Promtool => (
                 "promtool",
                 "github.com/prometheus/prometheus/cmd/promtool",
@@ -145,17 +161,20 @@ impl Tool {
         match self {
             Self::Kubectl => &["version", "--client"],
             Self::Helm => &["version", "--template", "{{.Version}}"],
+            Self::Crane => &["version"],
             _ => &["--version"],
         }
     }
 }
 
 impl Suite {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 8] = [
         Self::Kwok,
         Self::Etcd,
         Self::Helm,
         Self::Health,
+        Self::Crane,
+        Self::Registry,
         Self::Prometheus,
         Self::Kubernetes,
     ];
@@ -168,6 +187,8 @@ impl Suite {
             Self::Kwok => ("kwok", pins.kwok, "kwok"),
             Self::Helm => ("helm", pins.helm, "helm"),
             Self::Health => ("health", &pins.health, "health"),
+            Self::Crane => ("crane", pins.crane, "images"),
+            Self::Registry => ("registry", pins.registry, "images"),
             Self::Prometheus => ("prometheus", pins.prometheus, "prometheus"),
         }
     }
@@ -229,6 +250,17 @@ pub(crate) async fn health(dirs: &Dirs) -> Result<PathBuf, Error> {
 /// If it is missing and cannot be built.
 pub async fn promtool(dirs: &Dirs) -> Result<PathBuf, Error> {
     single(Tool::Promtool, dirs).await
+}
+
+/// Finds or builds a tool for images: [`Tool::Crane`] or [`Tool::Registry`].
+pub(crate) async fn of_images(tool: Tool, dirs: &Dirs) -> Result<PathBuf, Error> {
+    single(tool, dirs).await
+}
+
+/// Builds helm for Linux on an architecture, by its name in Go. A helm on the `PATH` is not used: its
+/// build is another one.
+pub(crate) async fn helm_for(architecture: &str, dirs: &Dirs) -> Result<PathBuf, Error> {
+    build::for_linux(Tool::Helm, architecture, dirs, &Pins::read()).await
 }
 
 async fn single(tool: Tool, dirs: &Dirs) -> Result<PathBuf, Error> {

@@ -35,10 +35,32 @@ pub(super) async fn build(missing: &[Tool], dirs: &Dirs, pins: &Pins) -> Result<
         let mut tools = missing.clone();
         tools.retain(|tool| tool.suite() == suite);
         if !tools.is_empty() {
-            build_suite(suite, &tools, &go, dirs, pins).await?;
+            let target = suite.dir(dirs, pins);
+            build_suite(suite, &tools, (&go, None), &target, dirs, pins).await?;
         }
     }
     Ok(())
+}
+
+/// Builds a tool for Linux on an architecture, unless it is in the cache.
+pub(super) async fn for_linux(
+    tool: Tool,
+    architecture: &str,
+    dirs: &Dirs,
+    pins: &Pins,
+) -> Result<PathBuf, Error> {
+    let _lock = lock(dirs).await?;
+    let suite = tool.suite();
+    let mut target = suite.dir(dirs, pins).into_os_string();
+    target.push(format!("-linux-{architecture}"));
+    let target = PathBuf::from(target);
+    let program = target.join(tool.name());
+    if !program.is_file() {
+        let go = go(&[tool], dirs, pins).await?;
+        let go = (go.as_str(), Some(architecture));
+        build_suite(suite, &[tool], go, &target, dirs, pins).await?;
+    }
+    Ok(program)
 }
 
 async fn lock(dirs: &Dirs) -> Result<File, Error> {
@@ -97,7 +119,8 @@ async fn go(missing: &[Tool], dirs: &Dirs, pins: &Pins) -> Result<String, Error>
 async fn build_suite(
     suite: Suite,
     tools: &[Tool],
-    go: &str,
+    (go, architecture): (&str, Option<&str>),
+    target: &Path,
     dirs: &Dirs,
     pins: &Pins,
 ) -> Result<(), Error> {
@@ -106,13 +129,18 @@ async fn build_suite(
     command
         .args(build_args(suite, tools, &scratch.0, pins))
         .current_dir(dirs.go_module(suite.source(pins).2))
-        // The binaries are static and for this machine, even if the environment is set up for cross
-        // builds.
+        // The binaries are static, and for this machine unless another one is named, even if the
+        // environment is set up for cross builds.
         .env("CGO_ENABLED", "0")
         .env("GOWORK", "off")
         .env_remove("GOOS")
         .env_remove("GOARCH")
         .env_remove("GOFLAGS")
+        .envs(
+            architecture
+                .iter()
+                .flat_map(|it| [("GOOS", "linux"), ("GOARCH", *it)]),
+        )
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
@@ -129,9 +157,8 @@ async fn build_suite(
             output,
         });
     }
-    let target = suite.dir(dirs, pins);
-    fs::create_dir_all(&target).map_err(|source| Error::Cache {
-        path: target.clone(),
+    fs::create_dir_all(target).map_err(|source| Error::Cache {
+        path: target.to_owned(),
         source,
     })?;
     for tool in tools {
@@ -156,7 +183,12 @@ fn build_args(suite: Suite, tools: &[Tool], out: &Path, pins: &Pins) -> Vec<OsSt
     args.push(match suite {
         Suite::Etcd => out.join(Tool::Etcd.name()).into(),
         Suite::Health => out.join(Tool::Health.name()).into(),
-        Suite::Helm | Suite::Kubernetes | Suite::Kwok | Suite::Prometheus => out.join("").into(),
+        Suite::Crane
+        | Suite::Helm
+        | Suite::Kubernetes
+        | Suite::Kwok
+        | Suite::Prometheus
+        | Suite::Registry => out.join("").into(),
     });
     args.extend(tools.iter().map(|tool| tool.package().into()));
     args
@@ -175,6 +207,14 @@ fn ldflags(suite: Suite, pins: &Pins) -> String {
         }
         Suite::Etcd | Suite::Health => "-s -w".to_owned(),
         Suite::Helm => format!("-s -w -X helm.sh/helm/v4/internal/version.version={version}"),
+        Suite::Crane => {
+            format!(
+                "-s -w -X github.com/google/go-containerregistry/cmd/crane/cmd.Version={version}"
+            )
+        }
+        Suite::Registry => {
+            format!("-s -w -X github.com/distribution/distribution/v3/version.version={version}")
+        }
         Suite::Prometheus => {
             format!("-s -w -X github.com/prometheus/common/version.Version={version}")
         }
@@ -260,6 +300,8 @@ mod tests {
             etcd: "v3.6.8",
             kwok: "v0.8.0",
             helm: "v4.3.1",
+            crane: "v0.22.1",
+            registry: "v3.1.2",
             health: "0".to_owned(),
             prometheus: "v0.316.0",
             go: GoVersion {

@@ -5,7 +5,7 @@ use baton_hack::bed::{Afterwards, Bed};
 use baton_hack::paths::Dirs;
 use baton_integration::endpoint::Endpoint;
 use baton_integration::guard::Guard;
-use baton_integration::manager::Manager;
+use baton_integration::manager::{HEARTBEAT, Manager};
 use baton_integration::page::Page;
 use baton_integration::prelude::*;
 use baton_integration::program::{Log, free_address};
@@ -16,14 +16,14 @@ use crate::cluster_commands::turn;
 /// The purpose of the manager, which names its log.
 const PURPOSE: &str = "operate";
 
-/// Starts the manager with the account and the flags of `config/install.yaml`.
+/// Starts a leading manager with the account and the flags of `config/install.yaml`.
 async fn manager(cluster: &Cluster) -> Manager {
     let token = cluster.token("baton-system", "baton").await;
     let kubeconfig = Endpoint::of_bed(cluster.kubeconfig()).kubeconfig(&token);
     let kubeconfig = TemporaryKubeconfig::new(&kubeconfig);
     let webhook = format!("--webhook-addr={}", free_address());
-    let flags = ["--require-site-assignments", &webhook];
-    Manager::start_with(kubeconfig.path(), PURPOSE, &flags)
+    let flags = ["--require-site-assignments", &webhook, HEARTBEAT];
+    Manager::spawn(kubeconfig.path(), PURPOSE, &flags)
 }
 
 /// The test removes Baton from its cluster, so it has a control plane of its own.
@@ -49,9 +49,15 @@ async fn baton_is_installed_upgraded_and_removed_and_the_objects_stay() {
             .stands_for("cafe", ns.name())
     };
 
+    let mut readme = open("README.md").await;
+    readme.run_blocks(1).await;
     open("docs/start/install.md").await.run().await;
     open("docs/operate/install.md").await.run().await;
     let first = manager(&cluster).await;
+    readme.run().await;
+    ns.reaches("hello-v1", &[Is("Available", "True")]).await;
+    let menu = ns.live(&configmap("menu")).await;
+    assert_eq!(menu["data"]["today"], "tea");
     let webhook = "ValidatingWebhookConfiguration";
     let webhook = object("admissionregistration.k8s.io/v1", webhook, WEBHOOK).manifest;
     ns.eventually("the webhook to have a certificate", async || {

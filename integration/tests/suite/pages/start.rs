@@ -56,21 +56,3 @@ async fn a_deployment_is_rolled_back() {
     cafe.concluded_as(4).await;
     assert_picture("tree", &tree());
 }
-
-#[tokio::test]
-async fn the_readme_is_run() {
-    let ns = TestNamespace::new(Scope::Namespaced).await;
-    let page = Page::open(&ns, "README.md").await;
-    let manifest = |text| {
-        let menu = format!("kubectl create configmap menu --from-literal=today={text}");
-        format!("mkdir -p shop; {menu} --dry-run=client -o yaml > shop/menu.yaml")
-    };
-    page.reader(&manifest("tea"));
-    // The page packs the next revision of the user's own manifests.
-    page.reader("kubectl baton pack shop/ --apply --wait");
-    page.reader(&manifest("cake"));
-    page.run().await;
-    ns.reaches("hello-v1", &[Is("Available", "True")]).await;
-    let menu = ns.live(&configmap("menu")).await;
-    assert_eq!(menu["data"]["today"], "tea");
-}
