@@ -17,13 +17,17 @@ use crate::cluster_commands::turn;
 const PURPOSE: &str = "operate";
 
 /// Starts a leading manager with the account and the flags of `config/install.yaml`.
-async fn manager(cluster: &Cluster) -> Manager {
+async fn manager(ns: &TestNamespace) -> Manager {
+    let cluster = ns.cluster();
     let token = cluster.token("baton-system", "baton").await;
     let kubeconfig = Endpoint::of_bed(cluster.kubeconfig()).kubeconfig(&token);
     let kubeconfig = TemporaryKubeconfig::new(&kubeconfig);
     let webhook = format!("--webhook-addr={}", free_address());
     let flags = ["--require-site-assignments", &webhook, HEARTBEAT];
-    Manager::spawn(kubeconfig.path(), PURPOSE, &flags)
+    let manager = Manager::spawn(kubeconfig.path(), PURPOSE, &flags);
+    ns.eventually("the manager to be ready", async || manager.is_ready())
+        .await;
+    manager
 }
 
 /// The test removes Baton from its cluster, so it has a control plane of its own.
@@ -53,7 +57,7 @@ async fn baton_is_installed_upgraded_and_removed_and_the_objects_stay() {
     readme.run_blocks(1).await;
     open("docs/start/install.md").await.run().await;
     open("docs/operate/install.md").await.run().await;
-    let first = manager(&cluster).await;
+    let first = manager(&ns).await;
     readme.run().await;
     ns.reaches("hello-v1", &[Is("Available", "True")]).await;
     let menu = ns.live(&configmap("menu")).await;
@@ -79,7 +83,7 @@ async fn baton_is_installed_upgraded_and_removed_and_the_objects_stay() {
     let before = [ns.live(&objects[0]).await, ns.live(&objects[1]).await];
     open("docs/operate/upgrade.md").await.run().await;
     assert!(first.terminate().success());
-    let second = manager(&cluster).await;
+    let second = manager(&ns).await;
     shop.reaches(&[Is("Available", "True")]).await;
     let after = [ns.live(&objects[0]).await, ns.live(&objects[1]).await];
     assert_eq!(before, after);

@@ -216,11 +216,17 @@ fn owners(object: &Value) -> impl Iterator<Item = &str> {
         .map(|it| text_at(it, "/uid"))
 }
 
+/// True if some objects of an active revision were handed over, and others not yet. One that has
+/// handed over all of them has the condition as well.
 fn is_in_transition(revision: &Value) -> bool {
     let conditions = revision["status"]["conditions"].as_array();
     let mut conditions = conditions.into_iter().flatten();
-    let is_paused = revision["spec"]["lifecycleState"] == "Paused";
-    !is_paused && conditions.any(|it| it["type"] == IN_TRANSITION && it["status"] == "True")
+    let lifecycle = &revision["spec"]["lifecycleState"];
+    let is_active = lifecycle.is_null() || lifecycle == "Active";
+    let controls = revision["status"]["controllerOf"].as_array();
+    is_active
+        && controls.is_some_and(|objects| !objects.is_empty())
+        && conditions.any(|it| it["type"] == IN_TRANSITION && it["status"] == "True")
 }
 
 #[cfg(test)]
@@ -286,13 +292,21 @@ mod tests {
     }
 
     #[test]
-    fn a_handover_comes_first_unless_it_is_paused() {
+    fn a_handover_comes_first_while_it_is_under_way() {
         let mut moving = revision("a", None, "");
-        moving["status"]["conditions"] = json!([{"type": IN_TRANSITION, "status": "True"}]);
-        let plan = Plan::of(&[moving.clone()]);
-        assert!(plan.obstacle().unwrap().contains("ObjectSet shop/a"));
-        moving["spec"]["lifecycleState"] = "Paused".into();
-        assert_eq!(Plan::of(&[moving]).obstacle(), None);
+        moving["status"] = json!({
+            "conditions": [{"type": IN_TRANSITION, "status": "True"}],
+            "controllerOf": [{"kind": "ConfigMap", "name": "left"}],
+        });
+        let obstacle = |revision: &Value| Plan::of(std::slice::from_ref(revision)).obstacle();
+        assert!(obstacle(&moving).unwrap().contains("ObjectSet shop/a"));
+        for lifecycle in ["Paused", "Archived"] {
+            let mut other = moving.clone();
+            other["spec"]["lifecycleState"] = lifecycle.into();
+            assert_eq!(obstacle(&other), None, "{lifecycle}");
+        }
+        moving["status"]["controllerOf"] = json!([]);
+        assert_eq!(obstacle(&moving), None, "all was handed over");
         assert_eq!(Plan::of(&[]).lines(), ["there are no objects of Baton"]);
         assert_eq!(Plan::of(&[]).groups().len(), 3);
     }
