@@ -86,7 +86,7 @@ async fn registry(dirs: &Dirs, folder: &Path) -> Result<(Group, String), Error> 
     drop(free);
     let storage = folder.join("registry");
     let settings = format!(
-        "version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {:?}}}}}\nhttp: {{addr: {:?}}}\n",
+        "version: 0.1\nlog: {{level: fatal}}\nstorage: {{filesystem: {{rootdirectory: {:?}}}}}\nhttp: {{addr: {:?}}}\n",
         storage.display().to_string(),
         address.to_string(),
     );
