@@ -36,6 +36,8 @@ pub(crate) enum Command {
     Cluster(ClusterArgs),
     /// Print the custom resource definitions of this version, for kubectl apply
     PrintCrds(PrintCrdsArgs),
+    /// Print the version; `kubectl baton version` prints those of a cluster
+    Version,
 }
 
 /// Flags of `baton manager`.

@@ -12,6 +12,9 @@ use crate::{exec, tools};
 const FIRST: [&str; 2] = ["Namespace", "CustomResourceDefinition"];
 const LAST: &str = "Deployment";
 
+/// The annotation by which `helm uninstall` keeps a definition.
+const KEPT: &str = "  annotations:\n    helm.sh/resource-policy: keep\n";
+
 /// The choices of values that are rendered for a check: each switches something on or off.
 const VALUES: [&[&str]; 8] = [
     &[],
@@ -52,6 +55,9 @@ pub enum Error {
     /// helm refused the chart or the values.
     #[error(transparent)]
     Helm(#[from] exec::Error),
+    /// The chart accepts values that cannot work.
+    #[error("the chart accepts the values {0}")]
+    Accepted(String),
 }
 
 /// The folder of the chart.
@@ -66,8 +72,8 @@ pub fn folder(dirs: &Dirs) -> PathBuf {
 /// # Errors
 /// If helm is missing or refuses the chart.
 pub(crate) async fn install(dirs: &Dirs) -> Result<String, Error> {
-    let values = ["namespace.create=true", "crds.keep=false"];
-    let rendered = template(dirs, &values).await?;
+    let rendered = template(dirs, &["namespace.create=true"]).await?;
+    let rendered = rendered.replace(KEPT, "");
     let mut documents: Vec<_> = documents(&rendered).collect();
     documents.sort_by_key(|document| {
         let kind = kind(document);
@@ -78,7 +84,21 @@ pub(crate) async fn install(dirs: &Dirs) -> Result<String, Error> {
     Ok(documents.map(|it| format!("---\n{it}\n")).collect())
 }
 
-/// Checks that helm accepts the chart with each choice of values, and finds no fault in it.
+/// Values that cannot work. The chart has to refuse them.
+const REFUSED: [&[&str]; 5] = [
+    &["manager.chartCache.existingClaim=charts"],
+    &["agent.enabled=true"],
+    &[
+        "agent.enabled=true",
+        "agent.cluster=eu-1",
+        "tenants.enabled=true",
+    ],
+    &["manager.replicas=two"],
+    &["misspelt=true"],
+];
+
+/// Checks that helm accepts the chart with each choice of values, finds no fault in it, and refuses
+/// values that cannot work.
 ///
 /// # Errors
 /// If helm is missing, or names a fault.
@@ -88,6 +108,11 @@ pub(crate) async fn check(dirs: &Dirs) -> Result<(), Error> {
         let mut lint = helm(dirs, "lint").await?;
         lint.args(["--strict", "--quiet"]).args(set(values));
         exec::output(&mut lint).await?;
+    }
+    for values in REFUSED {
+        if template(dirs, values).await.is_ok() {
+            return Err(Error::Accepted(values.join(",")));
+        }
     }
     Ok(())
 }

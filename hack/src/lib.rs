@@ -26,6 +26,7 @@ mod fuzz;
 mod generate;
 mod image;
 pub mod interrupt;
+pub mod kubernetes;
 mod layers;
 pub mod manager;
 pub mod metrics;

@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use crate::kubernetes::{self, Kubernetes};
+
 /// The directories of the tasks.
 #[derive(Debug, Clone)]
 pub struct Dirs {
@@ -10,6 +12,8 @@ pub struct Dirs {
     pub workspace: PathBuf,
     /// The cache: built tools, and the state of running beds. It is not removed by `cargo clean`.
     pub cache: PathBuf,
+    /// The version of control planes, from the variable [`kubernetes::VARIABLE`].
+    pub kubernetes: Kubernetes,
 }
 
 /// The reason that the directories are unknown.
@@ -18,6 +22,8 @@ pub struct Dirs {
 pub enum Error {
     #[error("no place for the cache: set BATON_CACHE, XDG_CACHE_HOME or HOME")]
     NoCache,
+    #[error(transparent)]
+    Kubernetes(#[from] kubernetes::UnknownVersion),
     #[error("cannot make {path} absolute: {source}")]
     Absolute {
         path: PathBuf,
@@ -38,7 +44,15 @@ impl Dirs {
         })?;
         let hack = Path::new(env!("CARGO_MANIFEST_DIR"));
         let workspace = hack.parent().unwrap_or(hack).to_owned();
-        Ok(Self { workspace, cache })
+        let kubernetes = match std::env::var(kubernetes::VARIABLE) {
+            Ok(version) => version.parse()?,
+            Err(_) => Kubernetes::default(),
+        };
+        Ok(Self {
+            workspace,
+            cache,
+            kubernetes,
+        })
     }
 
     /// The directory of a Go module in this directory.

@@ -2,6 +2,8 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use crate::kubernetes::Kubernetes;
+
 const CONTROLPLANE: &str = include_str!("../controlplane/go.mod");
 const HELM: &str = include_str!("../helm/go.mod");
 const IMAGES: &str = include_str!("../images/go.mod");
@@ -20,6 +22,8 @@ const HEALTH: [&str; 2] = [
 pub(crate) struct Pins {
     /// `k8s.io/kubernetes`, for example `v1.36.3`.
     pub(crate) kubernetes: &'static str,
+    /// The folder of the module that pins Kubernetes.
+    pub(crate) module: &'static str,
     /// `go.etcd.io/etcd/server/v3`, for example `v3.6.8`.
     pub(crate) etcd: &'static str,
     /// `sigs.k8s.io/kwok`, for example `v0.8.0`.
@@ -63,13 +67,23 @@ impl std::fmt::Display for GoVersion {
 }
 
 impl Pins {
-    /// Reads the module files that were in this directory when this crate was built.
-    pub(crate) fn read() -> Self {
+    /// Reads the module files that were in this directory when this crate was built. The control plane
+    /// has a version of choice.
+    pub(crate) fn read(kubernetes: Kubernetes) -> Self {
         let pin = |file, module| required(file, module).expect("the module file requires it");
-        let files = [CONTROLPLANE, HELM, IMAGES, KWOK, HEALTH[0], PROMETHEUS];
+        let files = [
+            kubernetes.file,
+            CONTROLPLANE,
+            HELM,
+            IMAGES,
+            KWOK,
+            HEALTH[0],
+            PROMETHEUS,
+        ];
         let go = files.map(|file| directive(file, "go").and_then(GoVersion::parse));
         Self {
-            kubernetes: pin(CONTROLPLANE, "k8s.io/kubernetes"),
+            kubernetes: pin(kubernetes.file, "k8s.io/kubernetes"),
+            module: kubernetes.module,
             etcd: pin(CONTROLPLANE, "go.etcd.io/etcd/server/v3"),
             kwok: pin(KWOK, "sigs.k8s.io/kwok"),
             helm: pin(HELM, "helm.sh/helm/v4"),
@@ -116,7 +130,7 @@ mod tests {
 
     #[test]
     fn module_files_pin_every_tool() {
-        let pins = Pins::read();
+        let pins = Pins::read(Kubernetes::default());
         for version in [
             pins.kubernetes,
             pins.etcd,

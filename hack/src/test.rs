@@ -15,6 +15,7 @@ use crate::bed::{self, Afterwards, Bed};
 use crate::cargo;
 use crate::exec::{self, Group};
 use crate::interrupt::print_line;
+use crate::kubernetes::{self, Kubernetes};
 use crate::paths::Dirs;
 use crate::tools;
 
@@ -30,6 +31,10 @@ pub(crate) struct Options {
     /// Test this manager instead of building it.
     #[arg(long, value_name = "FILE")]
     manager: Option<PathBuf>,
+    /// Test against another version of Kubernetes, such as 1.33; only the tests of the usual tasks run,
+    /// unless arguments choose others
+    #[arg(long, value_name = "MINOR")]
+    kubernetes: Option<Kubernetes>,
     /// Do not repeat failed tests.
     #[arg(long)]
     once: bool,
@@ -57,6 +62,31 @@ pub(crate) enum Error {
     Flaky(usize),
 }
 
+/// The tests of the usual tasks: rollouts, handovers, deployments, other clusters, Releases, sites,
+/// admission policies, and what depends on the answers of the server.
+const SMOKE: [&str; 20] = [
+    "handover::",
+    "archival::",
+    "phases::",
+    "preflight::",
+    "collisions::",
+    "deployments::",
+    "definitions::",
+    "dry_runs::",
+    "unions::",
+    "real_manifests::",
+    "repair::",
+    "deletion::",
+    "push::",
+    "agent::",
+    "releases::",
+    "releases_blocks::",
+    "releases_blocks_webhook::",
+    "site_rollouts::",
+    "adoption::",
+    "own_chart::",
+];
+
 /// Maximum number of tests that may fail by chance in one run.
 const MOST_FLAKY: usize = 2;
 
@@ -75,7 +105,22 @@ const MOST_FLAKY: usize = 2;
 /// set. If it passes then, its name is written to the standard error, and so is the name of a server
 /// of the bed that has ended meanwhile.
 pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<ExitStatus, Error> {
-    let args = passed_on(std::env::args_os().collect(), &options.args);
+    let mut args = passed_on(std::env::args_os().collect(), &options.args);
+    let mut dirs = dirs.clone();
+    let mut bed = options.bed.clone();
+    if let Some(version) = options.kubernetes {
+        dirs.kubernetes = version;
+        // A bed of another version may have been kept.
+        bed = bed.of_version(version);
+        if args.is_empty() {
+            args = [&["--test", "suite", "--"], &SMOKE[..]]
+                .concat()
+                .into_iter()
+                .map(Into::into)
+                .collect();
+        }
+    }
+    let dirs = &dirs;
     let cargo_args = || args.iter().take_while(|arg| *arg != "--");
     let release = cargo_args().any(|arg| arg == "--release" || arg == "-r");
     // With the whole workspace selected, dependencies have the same features as for `cargo test
@@ -87,13 +132,11 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<ExitStatus, Er
     let helm = tools::helm(dirs).await?;
     let health = tools::health(dirs).await?;
     let afterwards = Afterwards::kept(options.keep);
-    let bed = Bed::up(dirs, &options.bed, None, afterwards).await?;
+    let name = bed;
+    let bed = Bed::up(dirs, &name, None, afterwards).await?;
     bed.install(&dirs.crds()).await?;
     bed.install(&dirs.release_crds()).await?;
-    let flaky = dirs
-        .workspace
-        .join("target/flaky")
-        .join(options.bed.to_string());
+    let flaky = dirs.workspace.join("target/flaky").join(name.to_string());
     match std::fs::remove_dir_all(&flaky) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(Error::Kept(error)),
         _ => {}
@@ -111,6 +154,7 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<ExitStatus, Er
         .env("BATON_BIN", manager)
         .env("BATON_PLUGIN_BIN", plugin)
         .env("HELM_BIN", helm)
+        .env(kubernetes::VARIABLE, dirs.kubernetes.to_string())
         .env("BATON_HEALTH_BIN", health);
     bed.attach(&mut command);
     let status = Group::spawn(&mut command)?.wait().await?;

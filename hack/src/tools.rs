@@ -182,7 +182,7 @@ impl Suite {
     /// The name and the version of the suite, and the directory of the Go module that pins it.
     fn source(self, pins: &Pins) -> (&'static str, &str, &'static str) {
         match self {
-            Self::Kubernetes => ("kubernetes", pins.kubernetes, "controlplane"),
+            Self::Kubernetes => ("kubernetes", pins.kubernetes, pins.module),
             Self::Etcd => ("etcd", pins.etcd, "controlplane"),
             Self::Kwok => ("kwok", pins.kwok, "kwok"),
             Self::Helm => ("helm", pins.helm, "helm"),
@@ -260,7 +260,7 @@ pub(crate) async fn of_images(tool: Tool, dirs: &Dirs) -> Result<PathBuf, Error>
 /// Builds helm for Linux on an architecture, by its name in Go. A helm on the `PATH` is not used: its
 /// build is another one.
 pub(crate) async fn helm_for(architecture: &str, dirs: &Dirs) -> Result<PathBuf, Error> {
-    build::for_linux(Tool::Helm, architecture, dirs, &Pins::read()).await
+    build::for_linux(Tool::Helm, architecture, dirs, &Pins::read(dirs.kubernetes)).await
 }
 
 async fn single(tool: Tool, dirs: &Dirs) -> Result<PathBuf, Error> {
@@ -269,7 +269,7 @@ async fn single(tool: Tool, dirs: &Dirs) -> Result<PathBuf, Error> {
 }
 
 async fn prepare(tools: &[Tool], dirs: &Dirs) -> Result<BTreeMap<Tool, PathBuf>, Error> {
-    let pins = Pins::read();
+    let pins = Pins::read(dirs.kubernetes);
     let (mut paths, mut missing) = (BTreeMap::new(), Vec::new());
     for &tool in tools {
         let found = find(tool, dirs, &pins).await;

@@ -157,7 +157,9 @@ impl TestNamespace {
         let is_placed = args
             .iter()
             .any(|arg| arg.starts_with("-n") || arg.starts_with("--namespace"));
-        if !is_placed {
+        // It concerns the whole cluster.
+        let has_place = args.first() != Some(&"uninstall");
+        if !is_placed && has_place {
             command.args(["--namespace", self.name()]);
         }
         command

@@ -1,8 +1,9 @@
 //! The installation of Baton in a cluster: its managers and agents.
 
-pub(crate) mod definitions;
+mod definitions;
 pub(crate) mod doctor;
-pub(crate) mod rights;
+pub(crate) mod finding;
+mod rights;
 
 use baton_apis::{
     ManagerNote,
@@ -12,7 +13,8 @@ use baton_apis::{
 };
 use baton_kubernetes::lease::LEASE_NAME;
 use baton_view::{lists::ListQuery, object::text_at};
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{Timestamp, fmt::rfc2822};
+use kube::client::Body;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -37,6 +39,20 @@ pub(crate) struct Manager {
     pub(crate) renewed: Option<Timestamp>,
     /// Time in seconds for which a renewal holds.
     pub(crate) seconds: u64,
+}
+
+impl Manager {
+    /// True if the leader holds the lease at a time of the API server.
+    pub(crate) fn is_live(&self, now: Timestamp) -> bool {
+        let idle = self.idle(now);
+        self.leader.is_some() && idle.is_some_and(|idle| idle <= self.seconds)
+    }
+
+    /// Time in seconds since the last renewal; `None` if the leader has never renewed the lease.
+    fn idle(&self, now: Timestamp) -> Option<u64> {
+        let idle = now.duration_since(self.renewed?).as_secs();
+        Some(u64::try_from(idle).unwrap_or_default())
+    }
 }
 
 /// An agent, by its heartbeat.
@@ -75,6 +91,14 @@ fn manager(lease: &Value) -> Manager {
         renewed: renewed.parse().ok(),
         seconds: lease["spec"]["leaseDurationSeconds"].as_u64().unwrap_or(15),
     }
+}
+
+/// The time of the API server, to the second; `None` if it does not report one.
+pub(crate) async fn server_time(cluster: &Cluster) -> Option<Timestamp> {
+    let request = http::Request::get("/version").body(Body::empty()).ok()?;
+    let answer = cluster.client.send(request).await.ok()?;
+    let date = answer.headers().get(http::header::DATE)?.to_str().ok()?;
+    rfc2822::parse(date).ok().map(|time| time.timestamp())
 }
 
 /// The agents of all clusters.
@@ -130,6 +154,28 @@ mod tests {
         assert_eq!((found.leader.as_deref(), found.version), (Some("b"), None));
         let found = manager(&json!({"spec": {"holderIdentity": ""}}));
         assert_eq!((found.leader, found.seconds), (None, 15));
+    }
+
+    #[test]
+    fn a_lease_that_is_not_renewed_has_no_live_leader() {
+        let at = |seconds| Timestamp::from_second(seconds).unwrap();
+        let leading = Manager {
+            leader: Some("a".to_owned()),
+            renewed: Some(at(100)),
+            seconds: 15,
+            ..Manager::default()
+        };
+        let none = Manager {
+            leader: None,
+            ..leading.clone()
+        };
+        let never = Manager {
+            renewed: None,
+            ..leading.clone()
+        };
+        assert!(leading.is_live(at(90)) && leading.is_live(at(115)));
+        assert!(!leading.is_live(at(116)));
+        assert!(!none.is_live(at(100)) && !never.is_live(at(100)));
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! The controller of `ObjectSetPhase` and `ClusterObjectSetPhase`.
 
 mod access;
+mod debounce;
 mod immutable;
 mod mirror;
 mod queue;
 mod triggers;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use baton_apis::{
     LifecycleState, ObjectSetPhaseStatus,
@@ -15,7 +16,7 @@ use baton_apis::{
 };
 use baton_engine::{
     condition_list::find,
-    conditions::{Requeue, phase_only_loses_objects, report_phase_unknown},
+    conditions::{Requeue, report_phase_unknown},
     owners::lost_hubs as parse_lost_hubs,
     revision::{Delivery, Reach, Revision},
     weight::MANIFESTS,
@@ -33,7 +34,7 @@ use baton_runtime::{
     pace::Pace,
     queue::Queue,
 };
-use baton_typed::debounce::{Debounced, at_most, at_the_latest};
+use baton_typed::debounce::{Debounced, at_the_latest};
 use jiff::Timestamp;
 
 use crate::delivery::{
@@ -45,7 +46,6 @@ use crate::delivery::{
     phase_owners::PhaseOwners,
     phase_pass::{PhaseOutcome, PhasePass},
     shared::{AtStep as _, Error, Shared},
-    site_chain::has_site,
     strays::OwnerServer,
 };
 
@@ -429,27 +429,6 @@ impl ObjectSetPhases {
             outcome => outcome,
         };
         Ok((outcome, requeue))
-    }
-}
-
-impl ObjectSetPhases {
-    /// The time for which a status may still be debounced; `None` if it has to be written.
-    ///
-    /// A phase of a site that loses its objects to the next version is archived as soon as that
-    /// version is available. A user cannot act on the statuses in between.
-    fn debounce(
-        &self,
-        record: &PhaseRecord,
-        old: &ObjectSetPhaseStatus,
-        status: &ObjectSetPhaseStatus,
-    ) -> Option<Duration> {
-        if !has_site(record) || !phase_only_loses_objects(old, status) {
-            return None;
-        }
-        let now = self.shared.clock.instant();
-        let most = at_most(true);
-        self.debounced
-            .remaining(&record.key, &record.uid, None, most, now)
     }
 }
 

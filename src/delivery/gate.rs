@@ -334,7 +334,7 @@ impl Report<'_> {
         let started = ("True", Reason::Started, BEGUN);
         self.status(
             Some(started),
-            Reason::NotReported,
+            Reason::ProbeFailure,
             "The phase has just begun.",
         )
     }

@@ -2,6 +2,7 @@
 //!
 //! Observable behaviour: `docs/contract/status.md`.
 
+mod handover;
 mod requeue;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,9 @@ use crate::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
+use handover::{only_loses_objects, withdraws_available};
+
+pub use handover::phase_only_loses_objects;
 pub use requeue::{
     FIRST_POLL, MISCONFIGURATION_RETRY, Requeue, failing_since, next_look, requeue_refused,
 };
@@ -135,55 +139,6 @@ fn keep_report_of_away(outcome: &mut Outcome, previous: &[ControlledObjectRefere
             outcome.controls_all = false;
         }
     }
-}
-
-/// True if a status withdraws an `Available` of the same generation. Only the new status shows a
-/// reader that the previous one is outdated.
-fn withdraws_available(previous: &ObjectSetStatus, status: &ObjectSetStatus) -> bool {
-    let available = |status: &ObjectSetStatus| {
-        find(&status.conditions, AVAILABLE)
-            .map(|condition| (condition.status == "True", condition.observed_generation))
-    };
-    match (available(previous), available(status)) {
-        (Some((true, before)), Some((false, now))) => before == now,
-        _ => false,
-    }
-}
-
-/// True if the only change is that the revision no longer controls some of its objects, but still
-/// controls others. A newer revision is taking them over, and more changes follow.
-fn only_loses_objects(previous: &ObjectSetStatus, status: &ObjectSetStatus) -> bool {
-    let is_less = !status.controller_of.is_empty()
-        && status.controller_of.len() < previous.controller_of.len()
-        && status
-            .controller_of
-            .iter()
-            .all(|object| previous.controller_of.contains(object));
-    let rest = |status: &ObjectSetStatus| {
-        let mut status = status.clone();
-        status.controller_of.clear();
-        status
-            .conditions
-            .retain(|condition| condition.type_ != IN_TRANSITION);
-        status
-    };
-    is_less && rest(previous) == rest(status)
-}
-
-/// True if the only change is that a delegated phase no longer controls some of its objects, because
-/// a newer revision is taking them over.
-pub fn phase_only_loses_objects(
-    previous: &ObjectSetPhaseStatus,
-    status: &ObjectSetPhaseStatus,
-) -> bool {
-    let rest = ObjectSetPhaseStatus {
-        controller_of: previous.controller_of.clone(),
-        ..status.clone()
-    };
-    let mut left = status.controller_of.iter();
-    status.controller_of.len() < previous.controller_of.len()
-        && left.all(|object| previous.controller_of.contains(object))
-        && rest == *previous
 }
 
 /// The status of a delegated phase after a pass; like [`report_pass`], with fewer conditions.

@@ -30,7 +30,7 @@ impl KeyLocks {
         if let Some(lock) = locks.get(&hash).and_then(Weak::upgrade) {
             return lock;
         }
-        // There are at most as many as a target has [`crate::permits::Permits`].
+        // There are as many as there are creates under way.
         locks.retain(|_, lock| lock.strong_count() > 0);
         let lock = Arc::default();
         locks.insert(hash, Arc::downgrade(&lock));

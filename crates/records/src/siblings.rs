@@ -248,11 +248,16 @@ impl<'a> CachedSiblings<'a> {
     /// True if a newer revision is paused, and this one has lost objects after it had all of them. The
     /// paused one may have taken them over before it succeeded, and does not create them again.
     pub fn may_have_given(&self) -> bool {
+        self.has_paused_newer() && self.has_lost()
+    }
+
+    /// True if a newer revision is paused.
+    pub fn has_paused_newer(&self) -> bool {
         let Some(own) = self.record else { return false };
         let is_paused = |newer: &Arc<RevisionRecord>| {
             newer.number > own.number && newer.lifecycle == LifecycleState::Paused
         };
-        self.later(own).values().any(is_paused) && self.has_lost()
+        self.later(own).values().any(is_paused)
     }
 
     /// The content of a revision, read once.

@@ -4,8 +4,8 @@
 //! delegated phases progresses with each report of a phase object. A status write for each of these
 //! steps costs the API server more than the creation of the object, and no user can act on it. So a
 //! status is written only after it has not changed for a moment. An object that is stuck is
-//! reported that way. No state depends on a debounced status: after a restart the same status is
-//! computed again.
+//! reported that way. A status that a decision depends on is not debounced: after a restart the same
+//! status is computed again.
 
 use std::{
     collections::HashMap,
@@ -60,6 +60,21 @@ impl<K: Clone + Eq + Hash> Debounced<K> {
         most: Duration,
         now: Instant,
     ) -> Option<Duration> {
+        let (left, waited) = self.rest(key, uid, content_hash, most, now)?;
+        // Bounded, so that the end of a load is observed before the time has doubled.
+        Some(left.min(waited.max(IDLE)))
+    }
+
+    /// As [`Self::remaining`], for a delay that does not depend on the load: all that is left of it,
+    /// and the time that has passed.
+    pub fn rest(
+        &self,
+        key: &K,
+        uid: &Arc<str>,
+        content_hash: Option<&String>,
+        most: Duration,
+        now: Instant,
+    ) -> Option<(Duration, Duration)> {
         let mut entries = self.0.lock();
         let entry = Entry {
             uid: uid.clone(),
@@ -72,8 +87,7 @@ impl<K: Clone + Eq + Hash> Debounced<K> {
         }
         let waited = now - current.since;
         let left = most.checked_sub(waited)?;
-        // Bounded, so that the end of a load is observed before the time has doubled.
-        (!left.is_zero()).then(|| left.min(waited.max(IDLE)))
+        (!left.is_zero()).then_some((left, waited))
     }
 
     /// The hash of the contents in a debounced status, if there is one. It is as valid as one in a
@@ -157,6 +171,13 @@ mod tests {
         };
         assert_eq!(left("a", 0), Some(250));
         assert_eq!(left("a", 100), Some(150));
+        let now = start + Duration::from_millis(100);
+        let long = Duration::from_secs(10);
+        let rest = debounced.rest(&"a".to_owned(), &uid, None, long, now);
+        assert_eq!(
+            rest,
+            Some((Duration::from_millis(9900), Duration::from_millis(100)))
+        );
         assert_eq!(left("b", 200), Some(250));
         assert_eq!(left("a", 250), None);
         assert_eq!(left("a", 300), None, "until it is written");

@@ -1,5 +1,7 @@
 //! The name of a bed.
 
+use crate::kubernetes::Kubernetes;
+
 /// A name that is safe in paths, kubeconfigs and arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name(String);
@@ -19,6 +21,14 @@ impl Name {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The name with a version of Kubernetes, for a bed of that version.
+    pub(crate) fn of_version(&self, version: Kubernetes) -> Self {
+        let version = version.to_string().replace('.', "-");
+        let longest = Self::MAX - version.len() - 1;
+        let name: String = self.0.chars().take(longest).collect();
+        Self(format!("{name}-{version}"))
     }
 }
 

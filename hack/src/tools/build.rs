@@ -297,6 +297,7 @@ mod tests {
     fn pins() -> Pins {
         Pins {
             kubernetes: "v1.36.3",
+            module: "controlplane",
             etcd: "v3.6.8",
             kwok: "v0.8.0",
             helm: "v4.3.1",

@@ -17,6 +17,21 @@ use crate::cluster_commands::turn;
 /// The purpose of the manager, which names its log.
 const PURPOSE: &str = "own-chart";
 
+/// A control plane of a test, without Baton, with a namespace for the objects of the test. The names
+/// of the control plane and of the log of its manager have the purpose.
+pub(crate) async fn bare(purpose: &str) -> (Guard, Bed, TestNamespace) {
+    let dirs = Dirs::from_env().unwrap();
+    let name = format!("it-{}-{purpose}", std::process::id());
+    let guard = Guard::over_bed(&name);
+    let bed = Bed::up(&dirs, &name.parse().unwrap(), None, Afterwards::End)
+        .await
+        .unwrap();
+    let cluster = Cluster::connect(&bed.kubeconfig()).await;
+    let log = Log::of(&format!("manager-{purpose}"));
+    let ns = TestNamespace::on(cluster, log, Scope::Namespaced).await;
+    (guard, bed, ns)
+}
+
 /// A leading manager with the account and the flags of the live Deployment, except for its ports and
 /// its folder of charts.
 async fn manager(ns: &TestNamespace, charts: &TempDir) -> Manager {
@@ -65,15 +80,9 @@ fn findings(ns: &TestNamespace) -> (i32, Vec<String>) {
 #[tokio::test]
 async fn the_chart_is_installed_upgraded_and_removed_and_the_objects_stay() {
     let _turn = turn().await;
+    let (_guard, _bed, ns) = bare(PURPOSE).await;
+    let cluster = ns.cluster().clone();
     let dirs = Dirs::from_env().unwrap();
-    let name = format!("it-{}-own-chart", std::process::id());
-    let _guard = Guard::over_bed(&name);
-    let bed = Bed::up(&dirs, &name.parse().unwrap(), None, Afterwards::End)
-        .await
-        .unwrap();
-    let cluster = Cluster::connect(&bed.kubeconfig()).await;
-    let log = Log::of(&format!("manager-{PURPOSE}"));
-    let ns = TestNamespace::on(cluster.clone(), log, Scope::Namespaced).await;
     let helm = ns.helm().await;
     let folder = chart::folder(&dirs);
     let chart = folder.to_str().unwrap();
@@ -108,25 +117,33 @@ async fn the_chart_is_installed_upgraded_and_removed_and_the_objects_stay() {
     .await;
 
     // The server validates what other values render.
-    let agent = [
-        "agent.enabled=true",
-        "agent.cluster=eu-1",
-        "networkPolicy.enabled=true",
-    ];
-    let agent = agent.join(",");
-    let planned = helm.run(&[
-        "upgrade",
-        "baton",
-        chart,
-        "--dry-run=server",
-        "--set",
-        &agent,
-    ]);
-    for expected in [
-        "--cluster=eu-1",
-        "kind: NetworkPolicy",
-        "kind: PersistentVolumeClaim",
+    for (values, expected) in [
+        (
+            "networkPolicy.enabled=true,monitoring.dashboard=true",
+            "kind: NetworkPolicy",
+        ),
+        (
+            "tenants.enabled=true,manager.webhook=false",
+            "--default-service-account=default",
+        ),
+        (
+            "manager.replicas=1,manager.chartCache.existingClaim=charts",
+            "claimName: \"charts\"",
+        ),
+        (
+            "releases.enabled=false,sites.enabled=false",
+            "\"memory\":\"640Mi\"",
+        ),
     ] {
+        let args = [
+            "upgrade",
+            "baton",
+            chart,
+            "--dry-run=server",
+            "--set",
+            values,
+        ];
+        let planned = helm.run(&args);
         assert!(planned.contains(expected), "{expected}: {planned}");
     }
     let budget = object("policy/v1", "PodDisruptionBudget", "baton-manager");

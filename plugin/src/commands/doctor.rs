@@ -7,7 +7,10 @@ use super::Exit;
 use crate::{
     args::GlobalArgs,
     error::Error,
-    installation::doctor::{Finding, State, examine},
+    installation::{
+        doctor::examine,
+        finding::{Finding, State},
+    },
     output::{
         Output, Paint,
         format::{DocumentFormat, document},

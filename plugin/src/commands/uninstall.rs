@@ -24,7 +24,8 @@ use crate::{
 /// managed object is deleted and no pod is restarted. A manager has to run until the command ends.
 ///
 /// Applications and joined clusters are not removed: the command names the commands that do it, and
-/// is run again after them. The exit code is 3 if an Application comes first, and 1 if clusters are left.
+/// is run again after them. The exit code is 3, and nothing is changed, if an Application or a handover
+/// comes first or no manager leads, and 1 if clusters or definitions with objects are left.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct UninstallArgs {
     /// Remove the objects, instead of showing them
@@ -37,6 +38,10 @@ pub(crate) struct UninstallArgs {
 }
 
 pub(crate) async fn run(args: &UninstallArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    if global.namespace().is_some() {
+        let text = "uninstall concerns the whole cluster, and takes no --namespace";
+        return Err(Error::Usage(text.to_owned()));
+    }
     let cluster = global.connect().await?;
     let output = global.output();
     let plan = Plan::of(&collect::objects(&cluster).await?);
@@ -44,6 +49,9 @@ pub(crate) async fn run(args: &UninstallArgs, global: &GlobalArgs) -> Result<Exi
         output.print(&line)?;
     }
     if !args.apply {
+        if let Some(reason) = plan.obstacle() {
+            report(&format!("note: {reason}"));
+        }
         report(
             "nothing was changed; --apply removes the objects of Baton, and none that they manage",
         );

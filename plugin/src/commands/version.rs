@@ -32,11 +32,16 @@ pub(crate) async fn run(args: &VersionArgs, global: &GlobalArgs) -> Result<Exit,
     let (mut leaders, mut others) = (Vec::new(), Vec::new());
     if !args.client {
         let cluster = global.connect().await?;
-        leaders = managers(&cluster).await?;
-        others = match agents(&cluster).await {
-            Err(Error::NotServed { .. }) => Vec::new(),
-            found => found?,
-        };
+        // A user who may not list leases still sees the version of this program.
+        match managers(&cluster).await {
+            Err(error) if error.is_code(403) => report(&format!("note: {error}")),
+            found => leaders = found?,
+        }
+        match agents(&cluster).await {
+            Err(Error::NotServed { .. }) => {}
+            Err(error) if error.is_code(403) => report(&format!("note: {error}")),
+            found => others = found?,
+        }
     }
     let text = match args.output {
         Some(form) => {

@@ -1,32 +1,46 @@
 //! The live definitions beside those of this version.
 
-use baton_apis::{crds, release_crds};
+use baton_apis::{crds, kinds, release_crds};
 use serde_json::{Value, json};
 
-use super::doctor::{Finding, State};
+use super::finding::{Finding, State};
 use crate::{connect::Cluster, error::Error};
 
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Compares all definitions. Those of Releases may be missing as a whole.
+/// Compares all definitions. Those of sites, and those of Releases, may be missing as a whole.
 ///
 /// # Errors
 /// If definitions cannot be read.
 pub(super) async fn check(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
     let live = cluster.list_at(PATH, &Default::default()).await?;
     let wanted = |all: Vec<_>| all.into_iter().map(|it| json!(it)).collect::<Vec<_>>();
-    Ok(vec![
-        finding("definitions", "config/crds", &wanted(crds()), &live),
-        finding(
-            "definitions of Releases",
-            "config/releases",
-            &wanted(release_crds()),
-            &live,
-        ),
-    ])
+    let (of_sites, others) = wanted(crds()).into_iter().partition(is_of_sites);
+    let of_releases = wanted(release_crds());
+    let all: [(_, _, Vec<Value>); 3] = [
+        ("definitions", "config/crds", others),
+        (OF_SITES, "config/crds", of_sites),
+        (OF_RELEASES, "config/releases", of_releases),
+    ];
+    let findings = all.iter();
+    Ok(findings
+        .map(|(subject, folder, wanted)| finding(subject, folder, wanted, &live))
+        .collect())
 }
 
-fn finding(subject: &'static str, folder: &str, wanted: &[Value], live: &[Value]) -> Finding {
+const OF_SITES: &str = "definitions of sites";
+const OF_RELEASES: &str = "definitions of Releases";
+
+/// True for the kinds that `sites.enabled` of the chart installs.
+fn is_of_sites(definition: &Value) -> bool {
+    let name = definition["metadata"]["name"].as_str().unwrap_or_default();
+    let of_sites = [&kinds::SITE_APPLICATION, &kinds::SITE_DEPLOYMENT];
+    of_sites
+        .iter()
+        .any(|kind| name == format!("{}.{}", kind.plural, kind.group))
+}
+
+fn finding(subject: &str, folder: &str, wanted: &[Value], live: &[Value]) -> Finding {
     let name = |it: &Value| {
         it["metadata"]["name"]
             .as_str()
@@ -42,8 +56,8 @@ fn finding(subject: &'static str, folder: &str, wanted: &[Value], live: &[Value]
         }
     }
     let apply = format!("Apply {folder} of version {}.", super::OWN_VERSION);
-    if missing.len() == wanted.len() && folder == "config/releases" {
-        let text = "not installed; there are no Applications and Releases";
+    if missing.len() == wanted.len() && subject != "definitions" {
+        let text = "not installed; they are a choice";
         return Finding::new(subject, State::Fine, text);
     }
     if !missing.is_empty() {
@@ -119,7 +133,11 @@ mod tests {
             assert_eq!(found.state, state, "{found:?}");
             assert!(found.text.starts_with(text), "{found:?}");
         }
-        let found = finding("definitions", "config/releases", &wanted, &[]);
+        let found = finding(OF_RELEASES, "config/releases", &wanted, &[]);
         assert_eq!(found.state, State::Fine);
+        assert_eq!(
+            crds().iter().filter(|it| is_of_sites(&json!(it))).count(),
+            2
+        );
     }
 }

@@ -8,63 +8,21 @@ use baton_apis::{
     kinds,
 };
 use baton_view::object::text_at;
-use k8s_openapi::jiff::{SignedDuration, Timestamp, fmt::rfc2822};
-use kube::client::Body;
-use serde::Serialize;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::{Agent, Manager, OWN_VERSION, agents, definitions, managers, rights};
+use super::{
+    Agent, Manager, OWN_VERSION, agents, definitions,
+    finding::{Finding, State},
+    managers, rights, server_time,
+};
 use crate::{connect::Cluster, error::Error};
 
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 /// The minor versions of Kubernetes that Baton is tested with.
-pub(crate) const TESTED: std::ops::RangeInclusive<u32> = 36..=36;
+pub(crate) const TESTED: std::ops::RangeInclusive<u32> = 33..=37;
 /// The largest difference between two clocks that is no finding.
 const SKEW: Duration = Duration::from_secs(5);
-
-/// The result of a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(crate) enum State {
-    Fine,
-    /// It could not be checked.
-    Unknown,
-    /// It may be intended.
-    Doubtful,
-    /// Something does not work.
-    Faulty,
-}
-
-/// A check, its result, and the way out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Finding {
-    pub(crate) subject: String,
-    pub(crate) state: State,
-    pub(crate) text: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) way_out: Option<String>,
-}
-
-impl Finding {
-    pub(super) fn new(subject: impl Into<String>, state: State, text: impl Into<String>) -> Self {
-        Self {
-            subject: subject.into(),
-            state,
-            text: text.into(),
-            way_out: None,
-        }
-    }
-
-    pub(super) fn way_out(mut self, way_out: impl Into<String>) -> Self {
-        self.way_out = Some(way_out.into());
-        self
-    }
-
-    /// A check that a request prevented.
-    fn unknown(subject: &str, error: &Error) -> Self {
-        Self::new(subject, State::Unknown, format!("not checked: {error}"))
-    }
-}
 
 /// Runs all checks. A check that a missing right prevents is a finding of its own, so this does not
 /// fail.
@@ -80,10 +38,12 @@ pub(crate) async fn examine(cluster: &Cluster, account: &str) -> Vec<Finding> {
     let server_time = server_time(cluster).await;
     match managers(cluster).await {
         Ok(managers) => {
-            let namespace = managers.first().map(|it| it.namespace.clone());
-            findings.extend(leaders(&managers, server_time));
-            let namespace = namespace.unwrap_or_else(|| "baton-system".to_owned());
-            let reviewed = rights::check(cluster, &namespace, account).await;
+            let now = server_time.unwrap_or_else(Timestamp::now);
+            findings.extend(leaders(&managers, now));
+            let live = managers.iter().find(|it| it.is_live(now));
+            let namespace = live.or(managers.first()).map(|it| it.namespace.as_str());
+            let namespace = namespace.unwrap_or("baton-system");
+            let reviewed = rights::check(cluster, namespace, account).await;
             findings.push(checked("rights of the manager", reviewed));
         }
         Err(error) => findings.push(Finding::unknown("leader", &error)),
@@ -188,51 +148,64 @@ fn releases() -> String {
     format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
 }
 
-/// The leader, its version, its clock and its helm.
-fn leaders(managers: &[Manager], now: Option<Timestamp>) -> Vec<Finding> {
+/// The leader, its version, its clock and its helm, and leases that no manager holds any more.
+fn leaders(managers: &[Manager], now: Timestamp) -> Vec<Finding> {
     let start = "Start a manager: `kubectl apply -f config/install.yaml`, or see its log.";
+    let (live, dead): (Vec<_>, Vec<_>) = managers.iter().partition(|it| it.is_live(now));
+    let mut findings = Vec::new();
     if managers.is_empty() {
         let text = "no manager has ever led here";
-        return vec![Finding::new("leader", State::Faulty, text).way_out(start)];
+        findings.push(Finding::new("leader", State::Faulty, text).way_out(start));
     }
-    let mut findings = Vec::new();
-    for manager in managers {
-        let namespace = &manager.namespace;
-        let Some(leader) = &manager.leader else {
-            let text = format!("no manager leads in the namespace {namespace}");
-            findings.push(Finding::new("leader", State::Faulty, text).way_out(start));
-            continue;
+    for manager in dead {
+        let text = idle(manager, now);
+        let finding = if live.is_empty() {
+            Finding::new("leader", State::Faulty, text).way_out(start)
+        } else {
+            let way_out = "Delete the lease if no manager is to run there; another one leads.";
+            Finding::new("leader", State::Doubtful, text).way_out(way_out)
         };
-        let age = now
-            .zip(manager.renewed)
-            .map(|(now, then)| now.duration_since(then));
-        let longest = SignedDuration::from_secs(i64::try_from(manager.seconds).unwrap_or(15));
-        if let Some(age) = age.filter(|age| *age > longest) {
-            let text = format!(
-                "{leader} in the namespace {namespace} has not renewed its lease for {} s",
-                age.as_secs()
-            );
-            findings.push(Finding::new("leader", State::Faulty, text).way_out(start));
-        } else if manager.version.is_none() {
-            let text = format!("{leader} in the namespace {namespace} does not report a version");
+        findings.push(finding);
+    }
+    for manager in live {
+        findings.extend(about_leader(manager, now));
+    }
+    findings
+}
+
+/// The state of a lease without a live leader.
+fn idle(manager: &Manager, now: Timestamp) -> String {
+    let namespace = &manager.namespace;
+    match (&manager.leader, manager.idle(now)) {
+        (Some(leader), Some(seconds)) => {
+            format!(
+                "{leader} in the namespace {namespace} has not renewed its lease for {seconds} s"
+            )
+        }
+        _ => format!("no manager leads in the namespace {namespace}"),
+    }
+}
+
+/// The findings about a live leader.
+fn about_leader(manager: &Manager, now: Timestamp) -> Vec<Finding> {
+    let leader = manager.leader.as_deref().unwrap_or_default();
+    let place = format!("{leader} in the namespace {}", manager.namespace);
+    let mut findings = vec![match &manager.version {
+        Some(version) => of_version("leader", version, format!("{place}, version {version}")),
+        None => {
+            let text = format!("{place} does not report a version");
             let way_out =
                 "It is an earlier version, or Package Operator, which uses the same lease.";
-            findings.push(Finding::new("leader", State::Doubtful, text).way_out(way_out));
-        } else {
-            let version = manager.version.as_deref().unwrap_or_default();
-            let text = format!("{leader} in the namespace {namespace}, version {version}");
-            findings.push(of_version("leader", version, text));
+            Finding::new("leader", State::Doubtful, text).way_out(way_out)
         }
-        if let Some((now, renewed)) = now.zip(manager.renewed)
-            && renewed.duration_since(now) > SignedDuration::try_from(SKEW).unwrap_or_default()
-        {
-            findings.push(clock("clock of the leader", renewed, now));
-        }
-        if let Some(cause) = &manager.helm_missing {
-            let text = format!("the leader cannot render charts: {cause}");
-            let way_out = "Put helm 4 into the image, on the PATH, if you use Applications.";
-            findings.push(Finding::new("helm", State::Doubtful, text).way_out(way_out));
-        }
+    }];
+    let skew = SignedDuration::try_from(SKEW).unwrap_or_default();
+    let renewed = manager.renewed.filter(|it| it.duration_since(now) > skew);
+    findings.extend(renewed.map(|it| clock("clock of the leader", it, now)));
+    if let Some(cause) = &manager.helm_missing {
+        let text = format!("the leader cannot render charts: {cause}");
+        let way_out = "Put helm 4 into the image, on the PATH, if you use Applications.";
+        findings.push(Finding::new("helm", State::Doubtful, text).way_out(way_out));
     }
     findings
 }
@@ -301,14 +274,6 @@ fn faults(cluster: &Value) -> Vec<Finding> {
     findings.collect()
 }
 
-/// The time of the API server, to the second; `None` if it does not report one.
-async fn server_time(cluster: &Cluster) -> Option<Timestamp> {
-    let request = http::Request::get("/version").body(Body::empty()).ok()?;
-    let answer = cluster.client.send(request).await.ok()?;
-    let date = answer.headers().get(http::header::DATE)?.to_str().ok()?;
-    rfc2822::parse(date).ok().map(|time| time.timestamp())
-}
-
 fn clock(subject: &str, time: Timestamp, server: Timestamp) -> Finding {
     let skew = time.duration_since(server).unsigned_abs();
     // The server reports whole seconds.
@@ -319,4 +284,54 @@ fn clock(subject: &str, time: Timestamp, server: Timestamp) -> Finding {
     let text = format!("{} s from that of the API server", skew.as_secs());
     Finding::new(subject, State::Doubtful, text)
         .way_out("Synchronise the clocks, for example by NTP.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_of_the_past_is_faulty_only_if_no_manager_leads() {
+        let at = |seconds| Timestamp::from_second(seconds).unwrap();
+        let lease = |namespace: &str, renewed| Manager {
+            namespace: namespace.to_owned(),
+            leader: Some("pod".to_owned()),
+            version: Some(OWN_VERSION.to_owned()),
+            renewed: Some(at(renewed)),
+            seconds: 15,
+            ..Manager::default()
+        };
+        let states = |managers: &[Manager]| {
+            let found = leaders(managers, at(100));
+            found.iter().map(|it| it.state).collect::<Vec<_>>()
+        };
+        assert_eq!(states(&[]), [State::Faulty]);
+        assert_eq!(states(&[lease("old", 1)]), [State::Faulty]);
+        assert_eq!(states(&[lease("a", 99)]), [State::Fine]);
+        let both = [lease("old", 1), lease("a", 99)];
+        assert_eq!(states(&both), [State::Doubtful, State::Fine]);
+        let text = idle(&both[0], at(100));
+        assert_eq!(
+            text,
+            "pod in the namespace old has not renewed its lease for 99 s"
+        );
+        assert_eq!(states(&[lease("a", 110)]), [State::Fine, State::Doubtful]);
+    }
+
+    #[test]
+    fn a_cluster_is_faulty_by_its_conditions() {
+        let cluster = |status: &str| {
+            serde_json::json!({
+                "metadata": {"name": "eu-1"},
+                "status": {"conditions": [
+                    {"type": CONNECTED, "status": status, "reason": "Unreachable", "message": "no route"},
+                    {"type": "Other", "status": "False"},
+                ]},
+            })
+        };
+        let found = faults(&cluster("False"));
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].text, "Connected is False (Unreachable): no route");
+        assert_eq!(faults(&cluster("True")), []);
+    }
 }

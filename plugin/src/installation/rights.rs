@@ -7,7 +7,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::doctor::{Finding, State};
+use super::finding::{Finding, State};
 use baton_kubernetes::wire::MediaType;
 
 use crate::{
@@ -74,8 +74,9 @@ fn some_of(denied: &BTreeSet<String>) -> String {
 /// The attributes of all reviews: one for each verb on each resource.
 fn wanted(namespace: &str) -> Vec<Value> {
     let everywhere = rights::manager().into_iter().map(|rule| (rule, ""));
-    let own = [rights::credentials(), rights::lease()].concat();
-    let all = everywhere.chain(own.into_iter().map(|rule| (rule, namespace)));
+    // The credentials of clusters may be in another namespace, which a flag of the manager names.
+    let own = rights::lease().into_iter().map(|rule| (rule, namespace));
+    let all = everywhere.chain(own);
     all.flat_map(|(rule, namespace)| attributes(&rule, namespace))
         .collect()
 }

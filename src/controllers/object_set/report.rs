@@ -45,9 +45,7 @@ impl ObjectSets {
             let updated = self.shared.api.set_status(record, &status).await;
             self.updated(updated.at_step("writing the status")?);
             for (kind, reason, note) in transitions(old, &status) {
-                // With thousands of sites, these would be a quarter of all writes. The conditions have
-                // the same content, and the SiteDeployment has events about its waves.
-                if record.has_site() && kind == EventKind::Normal {
+                if record.has_site() && repeats_conditions(old, kind, reason) {
                     continue;
                 }
                 let events = &self.shared.events;
@@ -91,6 +89,13 @@ impl ObjectSets {
     }
 }
 
+/// True if an event only repeats the conditions of the revision, and is no problem or the end of one.
+/// With thousands of sites, such events would be a quarter of all writes.
+fn repeats_conditions(old: &ObjectSetStatus, kind: EventKind, reason: Reason) -> bool {
+    let is_recovery = reason == Reason::Available && is_true(&old.conditions, SUCCEEDED);
+    kind == EventKind::Normal && !is_recovery
+}
+
 /// Events for readers of `kubectl describe`.
 fn transitions(old: &ObjectSetStatus, new: &ObjectSetStatus) -> Vec<(EventKind, Reason, String)> {
     let mut events = Vec::new();
@@ -121,4 +126,43 @@ fn transitions(old: &ObjectSetStatus, new: &ObjectSetStatus) -> Vec<(EventKind, 
         events.push((EventKind::Normal, Reason::Archived, text));
     }
     events
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+    use super::*;
+
+    #[test]
+    fn events_of_problems_and_of_their_end_are_kept() {
+        let condition = |type_: &str, status: &str| Condition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            reason: String::new(),
+            message: String::new(),
+            observed_generation: None,
+            last_transition_time: Time(Timestamp::UNIX_EPOCH),
+        };
+        let status = |succeeded: bool| ObjectSetStatus {
+            conditions: vec![
+                condition(AVAILABLE, "False"),
+                condition(SUCCEEDED, if succeeded { "True" } else { "False" }),
+            ],
+            ..ObjectSetStatus::default()
+        };
+        let (normal, warning) = (EventKind::Normal, EventKind::Warning);
+        for (has_succeeded, kind, reason, expected) in [
+            (false, normal, Reason::ProbeFailure, true),
+            (false, normal, Reason::Available, true),
+            (true, normal, Reason::Archived, true),
+            (true, normal, Reason::Available, false),
+            (true, warning, Reason::ProbeFailure, false),
+            (false, warning, Reason::PreflightError, false),
+        ] {
+            let repeats = repeats_conditions(&status(has_succeeded), kind, reason);
+            assert_eq!(repeats, expected, "{has_succeeded} {reason}");
+        }
+    }
 }

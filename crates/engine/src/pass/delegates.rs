@@ -120,16 +120,13 @@ impl Pass<'_> {
                     PhaseReport::Nothing => ("False", "", "no status reported"),
                     PhaseReport::Not(status, reason, message) => (status, reason, message),
                 };
-                // A phase that has just begun says nothing about its objects either.
-                let is_silent =
-                    report == PhaseReport::Nothing || reason == Reason::NotReported.as_str();
                 let reason = Reason::of_available(reason).unwrap_or(Reason::ProbeFailure);
                 let result = PassResult::Delegated {
                     phase: phase.name.clone(),
                     status: status.to_owned(),
                     reason,
                     message: message.to_owned(),
-                    is_silent,
+                    is_silent: report == PhaseReport::Nothing,
                 };
                 (reason, message.to_owned(), result)
             }

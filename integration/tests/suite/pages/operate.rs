@@ -1,17 +1,15 @@
 //! The pages of the part "Operate".
 
 use baton_apis::constants::WEBHOOK;
-use baton_hack::bed::{Afterwards, Bed};
-use baton_hack::paths::Dirs;
 use baton_integration::endpoint::Endpoint;
-use baton_integration::guard::Guard;
 use baton_integration::manager::{HEARTBEAT, Manager};
 use baton_integration::page::Page;
 use baton_integration::prelude::*;
-use baton_integration::program::{Log, free_address};
+use baton_integration::program::free_address;
 use baton_integration::sites::{PUSH, Site, TemporaryKubeconfig};
 
 use crate::cluster_commands::turn;
+use crate::own_chart::bare;
 
 /// The purpose of the manager, which names its log.
 const PURPOSE: &str = "operate";
@@ -34,15 +32,8 @@ async fn manager(ns: &TestNamespace) -> Manager {
 #[tokio::test]
 async fn baton_is_installed_upgraded_and_removed_and_the_objects_stay() {
     let _turn = turn().await;
-    let dirs = Dirs::from_env().unwrap();
-    let name = format!("it-{}-operate", std::process::id());
-    let _guard = Guard::over_bed(&name);
-    let bed = Bed::up(&dirs, &name.parse().unwrap(), None, Afterwards::End)
-        .await
-        .unwrap();
-    let cluster = Cluster::connect(&bed.kubeconfig()).await;
-    let log = Log::of(&format!("manager-{PURPOSE}"));
-    let ns = TestNamespace::on(cluster.clone(), log, Scope::Namespaced).await;
+    let (_guard, bed, ns) = bare(PURPOSE).await;
+    let cluster = ns.cluster().clone();
     let site = Site::get(PUSH).await;
     let there = site.kubeconfig();
     let kubeconfig = bed.kubeconfig();

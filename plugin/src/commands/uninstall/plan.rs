@@ -1,10 +1,13 @@
 //! The steps of an uninstallation, by the objects of a cluster.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use baton_apis::{
     conditions::IN_TRANSITION,
-    constants::{ANNOTATION_GIVEN_BACK, GIVEN_BACK, shipper},
+    constants::{
+        ANNOTATION_GIVEN_BACK, GIVEN_BACK,
+        shipper::{self, FINALIZER_SERVING},
+    },
     kinds,
 };
 use baton_view::{chain::kind::ChainKind, object::text_at};
@@ -13,7 +16,7 @@ use serde_json::Value;
 /// The objects of Baton in a cluster, by the way in which they are removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// Applications that are not given back: namespace and name.
+    /// Applications that are not given back, or not completely: namespace and name.
     pub(super) applications: Vec<(String, String)>,
     /// True if there are objects of Applications, which Shipper may need after this.
     pub(super) has_shipper: bool,
@@ -28,8 +31,10 @@ pub(super) struct Plan {
     pub(super) history: usize,
     /// A revision whose objects are being handed over, for a message.
     pub(super) in_transition: Option<String>,
-    /// Names of Clusters.
+    /// Names of Clusters to remove. Those of Shipper stay, if it gets its objects back.
     pub(super) clusters: Vec<String>,
+    /// Number of objects that manage nothing themselves, by the name of their kind.
+    pub(super) others: BTreeMap<&'static str, usize>,
 }
 
 /// A deployment.
@@ -83,10 +88,10 @@ impl Plan {
             .iter()
             .find(|it| is_in_transition(it))
             .map(|it| title(it));
+        plan.has_shipper = objects.iter().any(|it| kinds::APPLICATION.is_of(it));
         for object in objects {
             if kinds::APPLICATION.is_of(object) {
-                plan.has_shipper = true;
-                if object["metadata"]["annotations"][ANNOTATION_GIVEN_BACK] != GIVEN_BACK {
+                if !is_given_back(object, objects) {
                     plan.applications.push(place(object));
                 }
             } else if kinds::SITE_DEPLOYMENT.is_of(object) {
@@ -103,7 +108,11 @@ impl Plan {
                 };
                 list.push(Deployment::of(object));
             } else if kinds::CLUSTER.is_of(object) {
-                plan.clusters.push(place(object).1);
+                if !plan.has_shipper || object["spec"]["connection"] == "Pull" {
+                    plan.clusters.push(place(object).1);
+                }
+            } else if let Some(kind) = plan.plain().iter().find(|kind| kind.is_of(object)) {
+                *plan.others.entry(kind.name).or_default() += 1;
             }
         }
         plan.revisions = revisions
@@ -143,6 +152,9 @@ impl Plan {
                 "revisions without a deployment: {count}, deleted; their objects stay"
             ));
         }
+        for (kind, count) in &self.others {
+            lines.push(format!("{kind}s: {count}, deleted"));
+        }
         if self.history > 0 {
             let count = self.history;
             lines.push(format!(
@@ -153,7 +165,29 @@ impl Plan {
         if lines.is_empty() {
             lines.push("there are no objects of Baton".to_owned());
         }
+        let kept = if self.has_shipper {
+            ", except for those of Shipper"
+        } else {
+            ""
+        };
+        lines.push(format!("definitions: deleted if nothing is left{kept}"));
         lines
+    }
+
+    /// The kinds that manage nothing themselves. Shipper needs its blocks.
+    pub(super) fn plain(&self) -> &'static [&'static kinds::Kind] {
+        const PLAIN: [&kinds::Kind; 5] = [
+            &kinds::SITE_APPLICATION,
+            &kinds::OBJECT_SLICE,
+            &kinds::CLUSTER_OBJECT_SLICE,
+            &kinds::SITE_ASSIGNMENT,
+            &kinds::ROLLOUT_BLOCK,
+        ];
+        if self.has_shipper {
+            &PLAIN[..4]
+        } else {
+            &PLAIN
+        }
     }
 
     /// The reason that the uninstallation cannot begin.
@@ -183,6 +217,23 @@ pub(super) fn leave(name: &str) -> String {
     format!(
         "Cluster {name}: remove it after the revisions: `baton cluster remove {name} --context CONTEXT`"
     )
+}
+
+/// True if an Application is Shipper's: the manager has stopped, no revision is left, and no Release has
+/// a finalizer of the manager. The annotation alone is the first step of a give-back.
+fn is_given_back(application: &Value, objects: &[Value]) -> bool {
+    let (namespace, name) = place(application);
+    let is_part = |it: &&Value| {
+        place(it).0 == namespace && it["metadata"]["labels"][shipper::LABEL_APP] == name.as_str()
+    };
+    let mut parts = objects.iter().filter(is_part);
+    let is_left = |it: &Value| {
+        let finalizers = it["metadata"]["finalizers"].as_array();
+        let mut finalizers = finalizers.into_iter().flatten();
+        kinds::OBJECT_SET.is_of(it) || finalizers.any(|finalizer| finalizer == FINALIZER_SERVING)
+    };
+    application["metadata"]["annotations"][ANNOTATION_GIVEN_BACK] == GIVEN_BACK
+        && !parts.any(is_left)
 }
 
 fn place(object: &Value) -> (String, String) {
@@ -256,6 +307,8 @@ mod tests {
     fn objects_are_sorted_by_the_way_in_which_they_are_removed() {
         let mut given_back = object(&kinds::APPLICATION, "shop", "done");
         given_back["metadata"]["annotations"] = json!({ANNOTATION_GIVEN_BACK: GIVEN_BACK});
+        let mut agent = object(&kinds::CLUSTER, "", "eu-2");
+        agent["spec"]["connection"] = "Pull".into();
         let plan = Plan::of(&[
             given_back,
             object(&kinds::APPLICATION, "shop", "web"),
@@ -264,6 +317,9 @@ mod tests {
             object(&kinds::CLUSTER_OBJECT_DEPLOYMENT, "", "wide"),
             object(&kinds::SITE_DEPLOYMENT, "shop", "sites"),
             object(&kinds::CLUSTER, "", "eu-1"),
+            agent,
+            object(&kinds::ROLLOUT_BLOCK, "shop", "freeze"),
+            object(&kinds::SITE_ASSIGNMENT, "", "all"),
             revision("plain-1", Some("plain"), ""),
             revision("far-1", Some("far"), "cluster.eu-1"),
             revision("lone", None, ""),
@@ -283,12 +339,46 @@ mod tests {
                 revisions: 1,
                 history: 3,
                 in_transition: None,
-                clusters: vec!["eu-1".to_owned()],
+                clusters: vec!["eu-2".to_owned()],
+                others: BTreeMap::from([("SiteAssignment", 1)]),
             }
         );
         assert!(plan.obstacle().unwrap().contains("shop/web"));
         assert_eq!(plan.groups().len(), 2, "the definitions of Shipper stay");
-        assert_eq!(plan.lines().len(), 8, "{:?}", plan.lines());
+        assert_eq!(plan.lines().len(), 10, "{:?}", plan.lines());
+    }
+
+    #[test]
+    fn without_applications_nothing_of_shipper_is_kept() {
+        let plan = Plan::of(&[
+            object(&kinds::CLUSTER, "", "eu-1"),
+            object(&kinds::ROLLOUT_BLOCK, "shop", "freeze"),
+        ]);
+        assert_eq!(plan.clusters, ["eu-1"]);
+        assert_eq!(plan.others, BTreeMap::from([("RolloutBlock", 1)]));
+    }
+
+    #[test]
+    fn an_interrupted_give_back_is_not_done() {
+        let mut application = object(&kinds::APPLICATION, "shop", "web");
+        application["metadata"]["annotations"] = json!({ANNOTATION_GIVEN_BACK: GIVEN_BACK});
+        let labelled = |mut part: Value| {
+            part["metadata"]["labels"] = json!({shipper::LABEL_APP: "web"});
+            part
+        };
+        let left = |parts: &[Value]| {
+            let all = [&[application.clone()], parts].concat();
+            Plan::of(&all).applications.len()
+        };
+        assert_eq!(left(&[]), 0);
+        assert_eq!(
+            left(&[labelled(revision("web-1", None, "cluster.eu-1"))]),
+            1
+        );
+        let mut release = labelled(object(&kinds::RELEASE, "shop", "web-1"));
+        assert_eq!(left(std::slice::from_ref(&release)), 0);
+        release["metadata"]["finalizers"] = json!([FINALIZER_SERVING]);
+        assert_eq!(left(&[release]), 1);
     }
 
     #[test]
@@ -307,7 +397,7 @@ mod tests {
         }
         moving["status"]["controllerOf"] = json!([]);
         assert_eq!(obstacle(&moving), None, "all was handed over");
-        assert_eq!(Plan::of(&[]).lines(), ["there are no objects of Baton"]);
+        assert_eq!(Plan::of(&[]).lines()[0], "there are no objects of Baton");
         assert_eq!(Plan::of(&[]).groups().len(), 3);
     }
 }

@@ -9,6 +9,7 @@ use baton_apis::{
 use baton_kubernetes::wire::MediaType;
 use baton_view::{lists::ListQuery, object::text_at};
 use http::Method;
+use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -19,7 +20,7 @@ use crate::{
     commands::Exit,
     connect::{Cluster, Write},
     error::Error,
-    installation::managers,
+    installation::{managers, server_time},
     output::report,
 };
 
@@ -36,15 +37,6 @@ const RELEASING: [&Kind; 4] = [
     &kinds::CLUSTER_OBJECT_SET_PHASE,
 ];
 
-/// The kinds that manage nothing themselves.
-const PLAIN: [&Kind; 5] = [
-    &kinds::SITE_APPLICATION,
-    &kinds::ROLLOUT_BLOCK,
-    &kinds::OBJECT_SLICE,
-    &kinds::CLUSTER_OBJECT_SLICE,
-    &kinds::SITE_ASSIGNMENT,
-];
-
 /// Removes the objects of a plan, and then the definitions. `print` is called after each step.
 ///
 /// # Errors
@@ -56,12 +48,9 @@ pub(super) async fn carry_out(
     timeout: Duration,
     mut print: impl FnMut(&str) -> Result<(), Error>,
 ) -> Result<Exit, Error> {
-    if plan.history > 0
-        && managers(cluster)
-            .await?
-            .iter()
-            .all(|it| it.leader.is_none())
-    {
+    let now = server_time(cluster).await.unwrap_or_else(Timestamp::now);
+    let managers = managers(cluster).await?;
+    if plan.history > 0 && !managers.iter().any(|it| it.is_live(now)) {
         let text = "nothing was changed: no manager leads, and only the manager releases objects; \
                     see `kubectl baton doctor`";
         return Err(Error::Foreseen(text.to_owned()));
@@ -80,7 +69,7 @@ pub(super) async fn carry_out(
     for kind in RELEASING {
         remove(cluster, kind, true, timeout, &mut print).await?;
     }
-    for kind in PLAIN {
+    for kind in plan.plain() {
         remove(cluster, kind, false, timeout, &mut print).await?;
     }
     if !plan.clusters.is_empty() {
@@ -129,18 +118,24 @@ async fn remove(
             deleted += 1;
         }
         if !timeout.is_zero() && start.elapsed() > timeout {
-            let (namespace, name) = (
-                text_at(first, "/metadata/namespace"),
-                text_at(first, "/metadata/name"),
-            );
+            let (_, name) = place(first);
             return Err(Error::Impossible(format!(
-                "the deletion of {} {namespace}/{name} takes longer than {} s; its status says what it waits for. Run \
-                 this again to go on",
+                "the deletion of {} {name} takes longer than {} s; its status says what it waits for. Run this again \
+                 to go on",
                 kind.name,
                 timeout.as_secs()
             )));
         }
         sleep(PAUSE).await;
+    }
+}
+
+/// The namespace of an object, if it has one, and its name for messages.
+fn place(object: &Value) -> (Option<&str>, String) {
+    let name = text_at(object, "/metadata/name").to_owned();
+    match text_at(object, "/metadata/namespace") {
+        "" => (None, name),
+        namespace => (Some(namespace), format!("{namespace}/{name}")),
     }
 }
 
@@ -150,8 +145,7 @@ async fn delete(
     object: &Value,
     releases: bool,
 ) -> Result<(), Error> {
-    let namespace = text_at(object, "/metadata/namespace");
-    let namespace = (!namespace.is_empty()).then_some(namespace);
+    let (namespace, _) = place(object);
     let path = kind.path_of(namespace, text_at(object, "/metadata/name"));
     let policy = if releases { "Orphan" } else { "Background" };
     let body = json!({

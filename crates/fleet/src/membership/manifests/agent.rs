@@ -165,13 +165,16 @@ impl Agent<'_> {
             ("token", bytes(&self.credentials.token)),
             ("hash", hash.into()),
             ("image", image.into()),
+            ("pull-policy", "IfNotPresent".into()),
+            ("pull-secrets", json!([])),
             ("state", state.into()),
             ("state-volume", volume),
         ];
         let mut manifests = fill(include_str!("agent.yaml"), &values);
         insert_before_secret(&mut manifests, self.options.rights.of_tenants(AGENT));
         if self.options.only_secret {
-            manifests.retain(|manifest| manifest.kind() == "Secret");
+            let kinds = ["Namespace", "Secret"];
+            manifests.retain(|manifest| kinds.contains(&manifest.kind()));
         }
         if kept == StateVolume::EmptyDir {
             manifests.retain(|manifest| manifest.kind() != "PersistentVolumeClaim");
@@ -345,7 +348,7 @@ pub(super) mod tests {
             .iter()
             .map(Manifest::title)
             .collect();
-        assert_eq!(titles, ["secret baton-hub"]);
+        assert_eq!(titles, ["namespace baton-system", "secret baton-hub"]);
     }
 
     #[test]
