@@ -98,8 +98,7 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
     let api = Api::new(client.clone());
     check_crds(&api).await?;
 
-    let charts = baton_charts::Settings::new(args.chart_cache());
-    let params = manager_lease_params(&args.process, &charts);
+    let params = manager_lease_params(&args);
     let observed = Arc::new(Observed::default());
     if let Some(hub) = hub_uid(&client, &url).await? {
         let _ = observed.hub.set(hub);

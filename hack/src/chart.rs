@@ -80,8 +80,8 @@ pub(crate) async fn install(dirs: &Dirs) -> Result<String, Error> {
         let first = FIRST.iter().position(|first| *first == kind);
         (first.unwrap_or(FIRST.len()), kind == LAST)
     });
-    let documents = documents.into_iter();
-    Ok(documents.map(|it| format!("---\n{it}\n")).collect())
+    let documents = documents.iter();
+    Ok(documents.flat_map(|it| ["---\n", it, "\n"]).collect())
 }
 
 /// Values that cannot work. The chart has to refuse them.

@@ -72,7 +72,7 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
         platforms.push(Platform::here()?);
     }
     let description = Description::of_commit(dirs).await?;
-    let layout = Layout::create(dirs.workspace.join("target/image"), &description)?;
+    let layout = Layout::create(&dirs.workspace.join("target/image"), &description)?;
     let mut images = Vec::new();
     for platform in platforms {
         let programs = programs::build(dirs, platform).await?;

@@ -1,6 +1,7 @@
 //! The parts that the manager and the agent share: signals, the lease, and the endpoints.
 
 use baton_apis::{ManagerNote, constants::ANNOTATION_MANAGER};
+use baton_charts::Settings;
 use baton_kubernetes::{
     client::instrumented_client,
     fence::Fence,
@@ -16,7 +17,7 @@ use tracing::{info, warn};
 
 use super::lease_thread::LeaseThread;
 use crate::{
-    cli::{ProcessArgs, values::Identity},
+    cli::{ManagerArgs, ProcessArgs, values::Identity},
     error::Error,
 };
 
@@ -50,15 +51,12 @@ pub(crate) fn lease_params(args: &ProcessArgs) -> LeaseParams {
 }
 
 /// The parameters of the manager's lease. Its note is for `kubectl baton version` and `doctor`.
-pub(crate) fn manager_lease_params(
-    args: &ProcessArgs,
-    charts: &baton_charts::Settings,
-) -> LeaseParams {
-    let mut params = lease_params(args);
+pub(crate) fn manager_lease_params(args: &ManagerArgs) -> LeaseParams {
+    let mut params = lease_params(&args.process);
     let note = ManagerNote {
         holder: params.identity.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        helm_missing: charts.helm_missing(),
+        helm_missing: Settings::new(args.chart_cache()).helm_missing(),
     };
     if let Ok(note) = serde_json::to_string(&note) {
         let key = ANNOTATION_MANAGER.to_owned();

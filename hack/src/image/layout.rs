@@ -1,5 +1,6 @@
 //! The OCI image layout, and an archive for `docker load` and `kind load image-archive`.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -92,7 +93,7 @@ pub(super) struct Image {
 
 impl<'a> Layout<'a> {
     /// Creates the folder `layout` in another one. What was there before is removed.
-    pub(super) fn create(parent: PathBuf, description: &'a Description) -> Result<Self, Error> {
+    pub(super) fn create(parent: &Path, description: &'a Description) -> Result<Self, Error> {
         let folder = parent.join("layout");
         let failed = |source| Error::File {
             path: folder.clone(),
@@ -104,8 +105,8 @@ impl<'a> Layout<'a> {
         }
         fs::create_dir_all(folder.join("blobs/sha256")).map_err(failed)?;
         let layout = Self {
-            description,
             folder,
+            description,
         };
         layout.write(
             "oci-layout",
@@ -265,11 +266,11 @@ fn blob_path(descriptor: &Value) -> String {
 }
 
 fn sha256(content: &[u8]) -> String {
-    let hash = digest(&SHA256, content);
-    hash.as_ref()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    let mut text = String::new();
+    for byte in digest(&SHA256, content).as_ref() {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 #[cfg(test)]
@@ -288,7 +289,7 @@ mod tests {
             revision: "abc".to_owned(),
             time: 1_700_000_000,
         };
-        let layout = Layout::create(parent.to_owned(), &description).unwrap();
+        let layout = Layout::create(parent, &description).unwrap();
         let image = layout
             .add(Platform::Amd64, &[layer(b"one"), layer(b"two")])
             .unwrap();

@@ -89,18 +89,21 @@ async fn registry(dirs: &Dirs, folder: &Path) -> Result<(Group, String), Error> 
     drop(free);
     let storage = folder.join("registry");
     let settings = format!(
-        "version: 0.1\nlog: {{level: fatal}}\nstorage: {{filesystem: {{rootdirectory: {:?}}}}}\nhttp: {{addr: {:?}}}\n",
+        "version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {:?}}}}}\nhttp: {{addr: {:?}}}\n",
         storage.display().to_string(),
         address.to_string(),
     );
     fs::write(&file, settings).map_err(failed)?;
+    let log = fs::File::create(folder.join("registry.log")).map_err(failed)?;
     let program = tools::of_images(Tool::Registry, dirs).await?;
     let mut command = Command::new(program);
     command
         .arg("serve")
         .arg(&file)
         .stdin(Stdio::null())
-        .stdout(Stdio::null());
+        .stdout(Stdio::null())
+        // It reports each blob that a push asks for.
+        .stderr(log);
     let group = Group::spawn(&mut command)?;
     for _ in 0..STARTS {
         if TcpStream::connect(address).is_ok() {

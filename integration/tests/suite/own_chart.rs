@@ -9,6 +9,7 @@ use baton_integration::manager::Manager;
 use baton_integration::prelude::*;
 use baton_integration::program::{Log, free_address};
 use baton_integration::sites::TemporaryKubeconfig;
+use baton_integration::tools::Helm;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -77,6 +78,39 @@ fn findings(ns: &TestNamespace) -> (i32, Vec<String>) {
     (code, others.map(Value::to_string).collect())
 }
 
+/// The server accepts what other values render.
+fn other_values_are_valid(helm: &Helm<'_>, chart: &str) {
+    for (values, expected) in [
+        (
+            "networkPolicy.enabled=true,monitoring.dashboard=true",
+            "kind: NetworkPolicy",
+        ),
+        (
+            "tenants.enabled=true,manager.webhook=false",
+            "--default-service-account=default",
+        ),
+        (
+            "manager.replicas=1,manager.chartCache.existingClaim=charts",
+            "claimName: \"charts\"",
+        ),
+        (
+            "releases.enabled=false,sites.enabled=false",
+            "\"memory\":\"640Mi\"",
+        ),
+    ] {
+        let args = [
+            "upgrade",
+            "baton",
+            chart,
+            "--dry-run=server",
+            "--set",
+            values,
+        ];
+        let planned = helm.run(&args);
+        assert!(planned.contains(expected), "{expected}: {planned}");
+    }
+}
+
 #[tokio::test]
 async fn the_chart_is_installed_upgraded_and_removed_and_the_objects_stay() {
     let _turn = turn().await;
@@ -116,36 +150,7 @@ async fn the_chart_is_installed_upgraded_and_removed_and_the_objects_stay() {
     })
     .await;
 
-    // The server validates what other values render.
-    for (values, expected) in [
-        (
-            "networkPolicy.enabled=true,monitoring.dashboard=true",
-            "kind: NetworkPolicy",
-        ),
-        (
-            "tenants.enabled=true,manager.webhook=false",
-            "--default-service-account=default",
-        ),
-        (
-            "manager.replicas=1,manager.chartCache.existingClaim=charts",
-            "claimName: \"charts\"",
-        ),
-        (
-            "releases.enabled=false,sites.enabled=false",
-            "\"memory\":\"640Mi\"",
-        ),
-    ] {
-        let args = [
-            "upgrade",
-            "baton",
-            chart,
-            "--dry-run=server",
-            "--set",
-            values,
-        ];
-        let planned = helm.run(&args);
-        assert!(planned.contains(expected), "{expected}: {planned}");
-    }
+    other_values_are_valid(&helm, chart);
     let budget = object("policy/v1", "PodDisruptionBudget", "baton-manager");
     ns.live(&budget).await;
     // One replica can be evicted.

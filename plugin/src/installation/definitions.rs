@@ -1,6 +1,7 @@
 //! The live definitions beside those of this version.
 
 use baton_apis::{crds, kinds, release_crds};
+use baton_view::lists::ListQuery;
 use serde_json::{Value, json};
 
 use super::finding::{Finding, State};
@@ -13,7 +14,7 @@ const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// # Errors
 /// If definitions cannot be read.
 pub(super) async fn check(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
-    let live = cluster.list_at(PATH, &Default::default()).await?;
+    let live = cluster.list_at(PATH, &ListQuery::default()).await?;
     let wanted = |all: Vec<_>| all.into_iter().map(|it| json!(it)).collect::<Vec<_>>();
     let (of_sites, others) = wanted(crds()).into_iter().partition(is_of_sites);
     let of_releases = wanted(release_crds());
@@ -96,23 +97,23 @@ fn contains(live: &Value, wanted: &Value) -> bool {
 mod tests {
     use super::*;
 
-    fn definition(name: &str, spec: Value) -> Value {
+    fn definition(name: &str, spec: &Value) -> Value {
         json!({"metadata": {"name": name}, "spec": spec})
     }
 
     #[test]
     fn missing_and_changed_definitions_are_named() {
         let wanted = [
-            definition("a", json!({"x": 0.0, "list": [{"y": 1}]})),
-            definition("b", json!({})),
+            definition("a", &json!({"x": 0.0, "list": [{"y": 1}]})),
+            definition("b", &json!({})),
         ];
         let defaulted = definition(
             "a",
-            json!({"x": 0, "list": [{"y": 1, "z": 2}], "more": true}),
+            &json!({"x": 0, "list": [{"y": 1, "z": 2}], "more": true}),
         );
-        let changed = definition("a", json!({"x": 1, "list": [{"y": 1}]}));
-        let shorter = definition("a", json!({"x": 0, "list": []}));
-        let other = definition("b", json!({}));
+        let changed = definition("a", &json!({"x": 1, "list": [{"y": 1}]}));
+        let shorter = definition("a", &json!({"x": 0, "list": []}));
+        let other = definition("b", &json!({}));
         for (live, state, text) in [
             (vec![&defaulted, &other], State::Fine, "all 2"),
             (

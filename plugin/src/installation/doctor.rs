@@ -7,7 +7,7 @@ use baton_apis::{
     constants::{POLICIES, WEBHOOK},
     kinds,
 };
-use baton_view::object::text_at;
+use baton_view::{lists::ListQuery, object::text_at};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -190,15 +190,14 @@ fn idle(manager: &Manager, now: Timestamp) -> String {
 fn about_leader(manager: &Manager, now: Timestamp) -> Vec<Finding> {
     let leader = manager.leader.as_deref().unwrap_or_default();
     let place = format!("{leader} in the namespace {}", manager.namespace);
-    let mut findings = vec![match &manager.version {
-        Some(version) => of_version("leader", version, format!("{place}, version {version}")),
-        None => {
-            let text = format!("{place} does not report a version");
-            let way_out =
-                "It is an earlier version, or Package Operator, which uses the same lease.";
-            Finding::new("leader", State::Doubtful, text).way_out(way_out)
-        }
-    }];
+    let leader = if let Some(version) = &manager.version {
+        of_version("leader", version, format!("{place}, version {version}"))
+    } else {
+        let text = format!("{place} does not report a version");
+        let way_out = "It is an earlier version, or Package Operator, which uses the same lease.";
+        Finding::new("leader", State::Doubtful, text).way_out(way_out)
+    };
+    let mut findings = vec![leader];
     let skew = SignedDuration::try_from(SKEW).unwrap_or_default();
     let renewed = manager.renewed.filter(|it| it.duration_since(now) > skew);
     findings.extend(renewed.map(|it| clock("clock of the leader", it, now)));
@@ -241,7 +240,7 @@ fn versions_of(agents: &[Agent]) -> Vec<Finding> {
 /// The Clusters that cannot be used, or one finding for all.
 async fn clusters(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
     let path = kinds::CLUSTER.path(None);
-    let found = match cluster.list_at(&path, &Default::default()).await {
+    let found = match cluster.list_at(&path, &ListQuery::default()).await {
         Err(Error::NotServed { .. }) => return Ok(Vec::new()),
         found => found?,
     };
