@@ -55,9 +55,16 @@ pub enum Error {
     /// helm refused the chart or the values.
     #[error(transparent)]
     Helm(#[from] exec::Error),
-    /// The chart accepts values that cannot work.
-    #[error("the chart accepts the values {0}")]
-    Accepted(String),
+    /// The chart does not refuse values that cannot work, or not for this reason.
+    #[error("the chart does not refuse the values {values:?} with {message:?}: {answer}")]
+    NotRefused {
+        /// The values.
+        values: String,
+        /// The expected part of the message.
+        message: &'static str,
+        /// The error of helm; empty if it accepts the values.
+        answer: String,
+    },
 }
 
 /// The folder of the chart.
@@ -72,7 +79,7 @@ pub fn folder(dirs: &Dirs) -> PathBuf {
 /// # Errors
 /// If helm is missing or refuses the chart.
 pub(crate) async fn install(dirs: &Dirs) -> Result<String, Error> {
-    let rendered = template(dirs, &["namespace.create=true"]).await?;
+    let rendered = template(dirs, NAMESPACE, &["namespace.create=true"]).await?;
     let rendered = rendered.replace(KEPT, "");
     let mut documents: Vec<_> = documents(&rendered).collect();
     documents.sort_by_key(|document| {
@@ -84,18 +91,39 @@ pub(crate) async fn install(dirs: &Dirs) -> Result<String, Error> {
     Ok(documents.flat_map(|it| ["---\n", it, "\n"]).collect())
 }
 
-/// Values that cannot work. The chart has to refuse them.
-const REFUSED: [&[&str]; 5] = [
-    &["manager.chartCache.existingClaim=charts"],
-    &["agent.enabled=true"],
-    &[
-        "agent.enabled=true",
-        "agent.cluster=eu-1",
-        "tenants.enabled=true",
-    ],
-    &["manager.replicas=two"],
-    &["misspelt=true"],
+/// Namespaces and values that cannot work, with a part of the message by which the chart refuses them.
+const REFUSED: [(&str, &[&str], &str); 7] = [
+    (
+        NAMESPACE,
+        &["manager.chartCache.existingClaim=charts"],
+        "set manager.replicas to 1",
+    ),
+    (
+        NAMESPACE,
+        &["agent.enabled=true"],
+        "agent.cluster is the name",
+    ),
+    (
+        NAMESPACE,
+        &[
+            "agent.enabled=true",
+            "agent.cluster=eu-1",
+            "tenants.enabled=true",
+        ],
+        "--rights tenants",
+    ),
+    (
+        "shop",
+        &["agent.enabled=true", "agent.cluster=eu-1"],
+        "in the namespace baton-system",
+    ),
+    ("123", &[], "is no string in YAML"),
+    (NAMESPACE, &["manager.replicas=two"], "/manager/replicas"),
+    (NAMESPACE, &["misspelt=true"], "misspelt"),
 ];
+
+/// The namespace of `config/install.yaml`.
+const NAMESPACE: &str = "baton-system";
 
 /// Checks that helm accepts the chart with each choice of values, finds no fault in it, and refuses
 /// values that cannot work.
@@ -104,25 +132,32 @@ const REFUSED: [&[&str]; 5] = [
 /// If helm is missing, or names a fault.
 pub(crate) async fn check(dirs: &Dirs) -> Result<(), Error> {
     for values in VALUES {
-        template(dirs, values).await?;
+        template(dirs, NAMESPACE, values).await?;
         let mut lint = helm(dirs, "lint").await?;
         lint.args(["--strict", "--quiet"]).args(set(values));
         exec::output(&mut lint).await?;
     }
-    for values in REFUSED {
-        if template(dirs, values).await.is_ok() {
-            return Err(Error::Accepted(values.join(",")));
+    for (namespace, values, message) in REFUSED {
+        let rendered = template(dirs, namespace, values).await;
+        let answer = rendered.err().map(|error| error.to_string());
+        if !answer
+            .as_ref()
+            .is_some_and(|answer| answer.contains(message))
+        {
+            return Err(Error::NotRefused {
+                values: values.join(","),
+                message,
+                answer: answer.unwrap_or_default(),
+            });
         }
     }
     Ok(())
 }
 
-/// Renders the chart for the namespace of `config/install.yaml`.
-async fn template(dirs: &Dirs, values: &[&str]) -> Result<String, Error> {
+/// Renders the chart for a namespace.
+async fn template(dirs: &Dirs, namespace: &str, values: &[&str]) -> Result<String, Error> {
     let mut command = helm(dirs, "template").await?;
-    command
-        .args(["--namespace", "baton-system"])
-        .args(set(values));
+    command.args(["--namespace", namespace]).args(set(values));
     Ok(exec::output(&mut command).await?)
 }
 

@@ -22,7 +22,7 @@ use baton_view::object::text_at;
 use serde_json::Value;
 
 /// The kind of the records of versions and of chosen sites.
-const CONTROLLER_REVISION: Kind = Kind {
+pub(crate) const CONTROLLER_REVISION: Kind = Kind {
     name: "ControllerRevision",
     plural: "controllerrevisions",
     short_names: &[],

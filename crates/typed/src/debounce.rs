@@ -4,8 +4,8 @@
 //! delegated phases progresses with each report of a phase object. A status write for each of these
 //! steps costs the API server more than the creation of the object, and no user can act on it. So a
 //! status is written only after it has not changed for a moment. An object that is stuck is
-//! reported that way. A status that a decision depends on is not debounced: after a restart the same
-//! status is computed again.
+//! reported that way. No decision depends on a debounced status, and after a restart the same status
+//! is computed again.
 
 use std::{
     collections::HashMap,

@@ -9,12 +9,9 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::{connect::Cluster, error::Error, output::report};
+use crate::{connect::Cluster, error::Error, installation::RESTORE as HOLDER, output::report};
 
 const API: &str = "/apis/coordination.k8s.io/v1";
-
-/// The names of restores in a lease begin with this.
-const HOLDER: &str = "kubectl-baton-restore";
 
 /// Time in seconds for which managers leave the lease to a restore that has not created anything.
 const BRIEF: u64 = 600;

@@ -61,13 +61,15 @@ fn table(managers: &[Manager], agents: &[Agent]) -> Table {
     let mut table = Table::new(&["PROGRAM", "VERSION", "PLACE"]);
     table.row(["kubectl-baton", OWN_VERSION, "here"]);
     for manager in managers {
-        let version = match (&manager.leader, &manager.version) {
-            (None, _) => "<none>",
-            (Some(_), version) => version.as_deref().unwrap_or("<unknown>"),
+        let version = match (manager.is_live, &manager.version) {
+            (false, _) => "<none>",
+            (true, version) => version.as_deref().unwrap_or("<unknown>"),
         };
         let place = match &manager.leader {
-            Some(leader) => format!("{leader} in the namespace {}", manager.namespace),
-            None => format!("no manager leads in the namespace {}", manager.namespace),
+            Some(leader) if manager.is_live => {
+                format!("{leader} in the namespace {}", manager.namespace)
+            }
+            _ => format!("no manager leads in the namespace {}", manager.namespace),
         };
         table.row(["manager", version, &place]);
     }
@@ -88,7 +90,7 @@ fn skew(managers: &[Manager], agents: &[Agent]) -> Vec<String> {
         )
     };
     let managers = managers.iter().filter_map(|it| {
-        let version = it.version.as_deref()?;
+        let version = it.version.as_deref().filter(|_| it.is_live)?;
         Some((
             version,
             format!("the manager in the namespace {}", it.namespace),
@@ -116,6 +118,7 @@ mod tests {
             namespace: "baton-system".to_owned(),
             leader: Some("pod-1".to_owned()),
             version: version.map(str::to_owned),
+            is_live: true,
             ..Manager::default()
         }
     }
@@ -123,8 +126,8 @@ mod tests {
     #[test]
     fn all_programs_are_listed() {
         let idle = Manager {
-            leader: None,
-            ..manager(None)
+            is_live: false,
+            ..manager(Some("1.0.0"))
         };
         let agent = Agent {
             cluster: "eu-1".to_owned(),
@@ -149,6 +152,11 @@ mod tests {
             skew(&[manager(Some(OWN_VERSION)), manager(None)], &[]),
             [""; 0]
         );
+        let idle = Manager {
+            is_live: false,
+            ..manager(Some("9.8.7"))
+        };
+        assert_eq!(skew(&[idle], &[]), [""; 0]);
         let warnings = skew(&[manager(Some("9.8.7"))], &[]);
         assert!(
             warnings[0].contains("baton-system has version 9.8.7"),

@@ -20,7 +20,7 @@ use crate::{connect::Cluster, error::Error};
 
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 /// The minor versions of Kubernetes that Baton is tested with.
-pub(crate) const TESTED: std::ops::RangeInclusive<u32> = 33..=37;
+const TESTED: [u32; 3] = [33, 36, 37];
 /// The largest difference between two clocks that is no finding.
 const SKEW: Duration = Duration::from_secs(5);
 
@@ -36,11 +36,12 @@ pub(crate) async fn examine(cluster: &Cluster, account: &str) -> Vec<Finding> {
     }
     findings.push(checked("admission policies", policies(cluster).await));
     let server_time = server_time(cluster).await;
+    let own = server_time.map(|server| clock("clock of this machine", Timestamp::now(), server));
     match managers(cluster).await {
         Ok(managers) => {
             let now = server_time.unwrap_or_else(Timestamp::now);
             findings.extend(leaders(&managers, now));
-            let live = managers.iter().find(|it| it.is_live(now));
+            let live = managers.iter().find(|it| it.is_live);
             let namespace = live.or(managers.first()).map(|it| it.namespace.as_str());
             let namespace = namespace.unwrap_or("baton-system");
             let reviewed = rights::check(cluster, namespace, account).await;
@@ -48,8 +49,7 @@ pub(crate) async fn examine(cluster: &Cluster, account: &str) -> Vec<Finding> {
         }
         Err(error) => findings.push(Finding::unknown("leader", &error)),
     }
-    findings
-        .extend(server_time.map(|server| clock("clock of this machine", Timestamp::now(), server)));
+    findings.extend(own);
     match clusters(cluster).await {
         Ok(all) => findings.extend(all),
         Err(error) => findings.push(Finding::unknown("clusters", &error)),
@@ -84,12 +84,7 @@ async fn server(cluster: &Cluster) -> Finding {
     match digits(text_at(&version, "/minor")) {
         Some(minor) if TESTED.contains(&minor) => Finding::new(subject, State::Fine, name),
         _ => {
-            let (first, last) = (TESTED.start(), TESTED.end());
-            let tested = if first == last {
-                format!("1.{first}")
-            } else {
-                format!("1.{first} to 1.{last}")
-            };
+            let tested = TESTED.map(|minor| format!("1.{minor}")).join(", ");
             let text = format!("{name}; Baton {OWN_VERSION} is tested with {tested}");
             Finding::new(subject, State::Doubtful, text)
         }
@@ -151,10 +146,11 @@ fn releases() -> String {
 /// The leader, its version, its clock and its helm, and leases that no manager holds any more.
 fn leaders(managers: &[Manager], now: Timestamp) -> Vec<Finding> {
     let start = "Start a manager: `kubectl apply -f config/install.yaml`, or see its log.";
-    let (live, dead): (Vec<_>, Vec<_>) = managers.iter().partition(|it| it.is_live(now));
+    let (live, dead): (Vec<_>, Vec<_>) = managers.iter().partition(|it| it.is_live);
     let mut findings = Vec::new();
     if managers.is_empty() {
-        let text = "no manager has ever led here";
+        let text =
+            "no manager has ever led here; one that runs with --leader-elect=false has no lease";
         findings.push(Finding::new("leader", State::Faulty, text).way_out(start));
     }
     for manager in dead {
@@ -167,6 +163,15 @@ fn leaders(managers: &[Manager], now: Timestamp) -> Vec<Finding> {
         };
         findings.push(finding);
     }
+    if live.len() > 1 {
+        let namespaces: Vec<_> = live.iter().map(|it| it.namespace.as_str()).collect();
+        let text = format!(
+            "managers lead in the namespaces {}",
+            namespaces.join(" and ")
+        );
+        let way_out = "All write the same objects: remove all managers but those of one namespace.";
+        findings.push(Finding::new("leader", State::Faulty, text).way_out(way_out));
+    }
     for manager in live {
         findings.extend(about_leader(manager, now));
     }
@@ -177,6 +182,10 @@ fn leaders(managers: &[Manager], now: Timestamp) -> Vec<Finding> {
 fn idle(manager: &Manager, now: Timestamp) -> String {
     let namespace = &manager.namespace;
     match (&manager.leader, manager.idle(now)) {
+        (Some(leader), _) if !manager.is_held() => format!(
+            "{leader} holds the lease in the namespace {namespace}, so no manager works: a restore of a backup runs, \
+             or was interrupted, and has to run again"
+        ),
         (Some(leader), Some(seconds)) => {
             format!(
                 "{leader} in the namespace {namespace} has not renewed its lease for {seconds} s"
@@ -199,7 +208,9 @@ fn about_leader(manager: &Manager, now: Timestamp) -> Vec<Finding> {
     };
     let mut findings = vec![leader];
     let skew = SignedDuration::try_from(SKEW).unwrap_or_default();
-    let renewed = manager.renewed.filter(|it| it.duration_since(now) > skew);
+    // It is renewed every two seconds, and is live: an old renewal is one by another clock.
+    let is_other = |it: &Timestamp| it.duration_since(now) > skew || !manager.is_fresh(now);
+    let renewed = manager.renewed.filter(is_other);
     findings.extend(renewed.map(|it| clock("clock of the leader", it, now)));
     if let Some(cause) = &manager.helm_missing {
         let text = format!("the leader cannot render charts: {cause}");
@@ -298,6 +309,7 @@ mod tests {
             version: Some(OWN_VERSION.to_owned()),
             renewed: Some(at(renewed)),
             seconds: 15,
+            is_live: renewed >= 50,
             ..Manager::default()
         };
         let states = |managers: &[Manager]| {
@@ -314,7 +326,17 @@ mod tests {
             text,
             "pod in the namespace old has not renewed its lease for 99 s"
         );
+        // The clock of the leader is ahead, or behind.
         assert_eq!(states(&[lease("a", 110)]), [State::Fine, State::Doubtful]);
+        assert_eq!(states(&[lease("a", 50)]), [State::Fine, State::Doubtful]);
+        let two = [lease("a", 99), lease("b", 99)];
+        assert_eq!(states(&two), [State::Faulty, State::Fine, State::Fine]);
+        let restore = Manager {
+            leader: Some("kubectl-baton-restore-1".to_owned()),
+            is_live: false,
+            ..lease("a", 99)
+        };
+        assert!(idle(&restore, at(100)).contains("a restore of a backup"));
     }
 
     #[test]

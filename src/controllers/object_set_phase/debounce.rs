@@ -13,8 +13,8 @@ use crate::delivery::site_chain::has_site;
 impl ObjectSetPhases {
     /// The time for which a status may still be debounced; `None` if it has to be written.
     ///
-    /// A phase of a site that loses its objects to the next version is archived as soon as that
-    /// version is available. A user cannot act on the statuses in between.
+    /// The revision of a phase of a site that loses its objects to the next version is archived as soon
+    /// as that version is available. A user cannot act on the statuses in between.
     pub(super) fn debounce(
         &self,
         record: &PhaseRecord,

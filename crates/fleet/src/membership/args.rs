@@ -245,7 +245,7 @@ pub struct AgentManifestArgs {
     )]
     pub state_volume: Option<StateVolume>,
 
-    /// Only the Secret of the agent, for a cluster where the Helm chart installs the agent
+    /// Only the Secret of the agent and its namespace, for a cluster where the Helm chart installs the agent
     #[arg(long, help_heading = "Agent")]
     pub only_secret: bool,
 }

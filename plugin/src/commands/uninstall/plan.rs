@@ -29,7 +29,9 @@ pub(super) struct Plan {
     pub(super) revisions: usize,
     /// Revisions in all, whose history is lost.
     pub(super) history: usize,
-    /// A revision whose objects are being handed over, for a message.
+    /// Delegated phases.
+    pub(super) phases: usize,
+    /// A revision that controls some of its objects and not all, for a message.
     pub(super) in_transition: Option<String>,
     /// Names of Clusters to remove. Those of Shipper stay, if it gets its objects back.
     pub(super) clusters: Vec<String>,
@@ -107,6 +109,10 @@ impl Plan {
                     &mut plan.adopted
                 };
                 list.push(Deployment::of(object));
+            } else if kinds::OBJECT_SET_PHASE.is_of(object)
+                || kinds::CLUSTER_OBJECT_SET_PHASE.is_of(object)
+            {
+                plan.phases += 1;
             } else if kinds::CLUSTER.is_of(object) {
                 if !plan.has_shipper || object["spec"]["connection"] == "Pull" {
                     plan.clusters.push(place(object).1);
@@ -150,6 +156,12 @@ impl Plan {
             let count = self.revisions;
             lines.push(format!(
                 "revisions without a deployment: {count}, deleted; their objects stay"
+            ));
+        }
+        if self.phases > 0 {
+            let count = self.phases;
+            lines.push(format!(
+                "delegated phases: {count}, deleted; their objects stay"
             ));
         }
         for (kind, count) in &self.others {
@@ -199,8 +211,31 @@ impl Plan {
         }
         let revision = self.in_transition.as_ref()?;
         Some(format!(
-            "a rollout is under way: {revision} is being handed over; wait until it is done, or pause it"
+            "{revision} does not control all of its objects: a rollout is under way, or stuck; wait until it is done, \
+             or pause the revision by `kubectl baton pause`"
         ))
+    }
+
+    /// True if objects have to be released.
+    pub(super) fn needs_manager(&self) -> bool {
+        let deployments = self.adopted.len() + self.delegated.len() + self.site_deployments;
+        deployments + self.history + self.phases > 0
+    }
+
+    /// The last step, which this program leaves to the tool that installed the manager. A manifest
+    /// with definitions must not be deleted while objects are left.
+    pub(super) fn last_step(&self, are_definitions_gone: bool) -> String {
+        if !are_definitions_gone {
+            return "remove the objects of the definitions that were kept, and run this again; do not delete \
+                    config/install.yaml, which has all definitions"
+                .to_owned();
+        }
+        if self.has_shipper {
+            return "remove the manager by `helm uninstall`, or delete config/rbac, config/policy and the Deployment \
+                    baton-manager; do not delete config/install.yaml, which has the definitions of Shipper"
+                .to_owned();
+        }
+        "remove the manager as it was installed: `kubectl delete -f config/install.yaml` or `helm uninstall`".to_owned()
     }
 
     /// The definitions that are deleted if they have no objects.
@@ -267,8 +302,8 @@ fn owners(object: &Value) -> impl Iterator<Item = &str> {
         .map(|it| text_at(it, "/uid"))
 }
 
-/// True if some objects of an active revision were handed over, and others not yet. One that has
-/// handed over all of them has the condition as well.
+/// True if an active revision controls some of its objects and not all: its rollout or handover is
+/// under way. One that has handed over all of them has the condition as well.
 fn is_in_transition(revision: &Value) -> bool {
     let conditions = revision["status"]["conditions"].as_array();
     let mut conditions = conditions.into_iter().flatten();
@@ -320,6 +355,7 @@ mod tests {
             agent,
             object(&kinds::ROLLOUT_BLOCK, "shop", "freeze"),
             object(&kinds::SITE_ASSIGNMENT, "", "all"),
+            object(&kinds::OBJECT_SET_PHASE, "shop", "far-1-a"),
             revision("plain-1", Some("plain"), ""),
             revision("far-1", Some("far"), "cluster.eu-1"),
             revision("lone", None, ""),
@@ -338,6 +374,7 @@ mod tests {
                 delegated: vec![deployment("shop", "far")],
                 revisions: 1,
                 history: 3,
+                phases: 1,
                 in_transition: None,
                 clusters: vec!["eu-2".to_owned()],
                 others: BTreeMap::from([("SiteAssignment", 1)]),
@@ -345,7 +382,8 @@ mod tests {
         );
         assert!(plan.obstacle().unwrap().contains("shop/web"));
         assert_eq!(plan.groups().len(), 2, "the definitions of Shipper stay");
-        assert_eq!(plan.lines().len(), 10, "{:?}", plan.lines());
+        assert_eq!(plan.lines().len(), 11, "{:?}", plan.lines());
+        assert!(plan.last_step(true).contains("definitions of Shipper"));
     }
 
     #[test]
@@ -355,6 +393,12 @@ mod tests {
             object(&kinds::ROLLOUT_BLOCK, "shop", "freeze"),
         ]);
         assert_eq!(plan.clusters, ["eu-1"]);
+        assert!(!plan.needs_manager());
+        assert!(
+            plan.last_step(true)
+                .contains("`kubectl delete -f config/install.yaml`")
+        );
+        assert!(plan.last_step(false).contains("run this again"));
         assert_eq!(plan.others, BTreeMap::from([("RolloutBlock", 1)]));
     }
 

@@ -9,18 +9,17 @@ use baton_apis::{
 use baton_kubernetes::wire::MediaType;
 use baton_view::{lists::ListQuery, object::text_at};
 use http::Method;
-use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::plan::{Plan, leave};
 use crate::{
     adopt::undo,
-    backup::collect,
+    backup::{CONTROLLER_REVISION, collect},
     commands::Exit,
     connect::{Cluster, Write},
     error::Error,
-    installation::{managers, server_time},
+    installation::managers,
     output::report,
 };
 
@@ -48,11 +47,9 @@ pub(super) async fn carry_out(
     timeout: Duration,
     mut print: impl FnMut(&str) -> Result<(), Error>,
 ) -> Result<Exit, Error> {
-    let now = server_time(cluster).await.unwrap_or_else(Timestamp::now);
-    let managers = managers(cluster).await?;
-    if plan.history > 0 && !managers.iter().any(|it| it.is_live(now)) {
-        let text = "nothing was changed: no manager leads, and only the manager releases objects; \
-                    see `kubectl baton doctor`";
+    if plan.needs_manager() && !managers(cluster).await?.iter().any(|it| it.is_live) {
+        let text = "nothing was changed: no manager leads, and only the manager releases objects. One that runs with \
+                    --leader-elect=false has no lease. See `kubectl baton doctor`";
         return Err(Error::Foreseen(text.to_owned()));
     }
     // The revisions of sites are left, and are deleted with all others.
@@ -69,7 +66,8 @@ pub(super) async fn carry_out(
     for kind in RELEASING {
         remove(cluster, kind, true, timeout, &mut print).await?;
     }
-    for kind in plan.plain() {
+    // The records of chosen sites have lost their owner with the SiteDeployments.
+    for kind in plan.plain().iter().copied().chain([&CONTROLLER_REVISION]) {
         remove(cluster, kind, false, timeout, &mut print).await?;
     }
     if !plan.clusters.is_empty() {
@@ -79,11 +77,8 @@ pub(super) async fn carry_out(
         report("the definitions were not deleted; remove the clusters, and run this again");
         return Ok(Exit::Negative);
     }
-    let groups = plan.groups();
-    let exit = delete_definitions(cluster, &groups, &mut print).await?;
-    report(
-        "remove the manager as it was installed: `kubectl delete -f config/install.yaml` or `helm uninstall`",
-    );
+    let exit = delete_definitions(cluster, &plan.groups(), &mut print).await?;
+    report(&plan.last_step(exit == Exit::Fine));
     Ok(exit)
 }
 
