@@ -16,9 +16,9 @@ use clap::Args;
 
 use self::layout::{Description, Layout};
 use self::programs::Platform;
+use crate::exec;
 use crate::paths::Dirs;
 use crate::tools::{self, Tool};
-use crate::{cargo, exec};
 
 /// The name of the image, as the chart has it.
 const NAME: &str = "baton";
@@ -46,8 +46,6 @@ pub(crate) struct Options {
 pub(crate) enum Error {
     #[error(transparent)]
     Programs(#[from] programs::Error),
-    #[error(transparent)]
-    Cargo(#[from] cargo::Error),
     #[error(transparent)]
     Tools(#[from] tools::Error),
     #[error(transparent)]

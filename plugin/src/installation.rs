@@ -29,6 +29,9 @@ const RENEWAL: Duration = Duration::from_secs(5);
 /// The names of restores of a backup, which hold the lease meanwhile, begin with this.
 pub(crate) const RESTORE: &str = "kubectl-baton-restore";
 
+/// Path of all custom resource definitions.
+pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
 /// The version of this program.
 pub(crate) const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -81,15 +84,14 @@ pub(crate) struct Agent {
     pub(crate) version: Option<String>,
 }
 
-/// The leases of managers, in all namespaces.
+/// The leases of managers, in all namespaces. `now` is the time of the API server.
 ///
 /// A lease that looks old may have a leader whose clock is behind. It is read again when the leader
 /// must have renewed it, so this takes [`RENEWAL`] if there is one.
 ///
 /// # Errors
 /// If leases cannot be listed.
-pub(crate) async fn managers(cluster: &Cluster) -> Result<Vec<Manager>, Error> {
-    let now = server_time(cluster).await.unwrap_or_else(Timestamp::now);
+pub(crate) async fn managers(cluster: &Cluster, now: Timestamp) -> Result<Vec<Manager>, Error> {
     let mut found = leases(cluster).await?;
     let is_old = |it: &Manager| it.is_held() && !it.is_fresh(now);
     let later = if found.iter().any(is_old) {

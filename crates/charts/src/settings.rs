@@ -41,9 +41,7 @@ impl Settings {
             limits: Limits::default(),
         }
     }
-}
 
-impl Settings {
     /// The reason that no chart can be rendered, for people; `None` if the program is there.
     #[must_use]
     pub fn helm_missing(&self) -> Option<String> {

@@ -60,13 +60,13 @@ impl<K: Clone + Eq + Hash> Debounced<K> {
         most: Duration,
         now: Instant,
     ) -> Option<Duration> {
-        let (left, waited) = self.rest(key, uid, content_hash, most, now)?;
+        let left = self.rest(key, uid, content_hash, most, now)?;
+        let waited = most.saturating_sub(left);
         // Bounded, so that the end of a load is observed before the time has doubled.
         Some(left.min(waited.max(IDLE)))
     }
 
-    /// As [`Self::remaining`], for a delay that does not depend on the load: all that is left of it,
-    /// and the time that has passed.
+    /// As [`Self::remaining`], for a delay that does not depend on the load: all that is left of it.
     pub fn rest(
         &self,
         key: &K,
@@ -74,7 +74,7 @@ impl<K: Clone + Eq + Hash> Debounced<K> {
         content_hash: Option<&String>,
         most: Duration,
         now: Instant,
-    ) -> Option<(Duration, Duration)> {
+    ) -> Option<Duration> {
         let mut entries = self.0.lock();
         let entry = Entry {
             uid: uid.clone(),
@@ -87,7 +87,7 @@ impl<K: Clone + Eq + Hash> Debounced<K> {
         }
         let waited = now - current.since;
         let left = most.checked_sub(waited)?;
-        (!left.is_zero()).then_some((left, waited))
+        (!left.is_zero()).then_some(left)
     }
 
     /// The hash of the contents in a debounced status, if there is one. It is as valid as one in a
@@ -174,10 +174,7 @@ mod tests {
         let now = start + Duration::from_millis(100);
         let long = Duration::from_secs(10);
         let rest = debounced.rest(&"a".to_owned(), &uid, None, long, now);
-        assert_eq!(
-            rest,
-            Some((Duration::from_millis(9900), Duration::from_millis(100)))
-        );
+        assert_eq!(millis(rest), Some(9900));
         assert_eq!(left("b", 200), Some(250));
         assert_eq!(left("a", 250), None);
         assert_eq!(left("a", 300), None, "until it is written");

@@ -145,7 +145,7 @@ fn flags(dirs: &Dirs) -> String {
 
 /// True if a program needs no loader: it has no segment of the type `PT_INTERP`.
 fn is_static(program: &[u8]) -> bool {
-    const INTERPRETER: u32 = 3;
+    const INTERPRETER: usize = 3;
     let number = |at: usize, bytes: usize| -> Option<usize> {
         let bytes = program.get(at..at + bytes)?.iter().rev();
         Some(bytes.fold(0, |sum, byte| sum << 8 | usize::from(*byte)))
@@ -156,7 +156,7 @@ fn is_static(program: &[u8]) -> bool {
         types.collect::<Option<Vec<_>>>()
     };
     let is_elf = program.starts_with(b"\x7fELF\x02\x01");
-    is_elf && segments().is_some_and(|types| !types.contains(&(INTERPRETER as usize)))
+    is_elf && segments().is_some_and(|types| !types.contains(&INTERPRETER))
 }
 
 #[cfg(test)]

@@ -12,10 +12,7 @@ use baton_releases::{
 use baton_view::lists::ListQuery;
 use serde_json::Value;
 
-use crate::{connect::Cluster, error::Error};
-
-/// Path of the definitions of kinds.
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+use crate::{connect::Cluster, error::Error, installation::DEFINITIONS};
 
 /// The next Release of an Application.
 pub(crate) struct NextRelease {

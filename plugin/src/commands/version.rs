@@ -1,13 +1,14 @@
 //! `version`: the versions of this program, the manager and the agents.
 
 use clap::Args;
+use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
 use super::Exit;
 use crate::{
     args::GlobalArgs,
     error::Error,
-    installation::{Agent, Manager, OWN_VERSION, agents, managers},
+    installation::{Agent, Manager, OWN_VERSION, agents, managers, server_time},
     output::{
         format::{DocumentFormat, document},
         report,
@@ -33,7 +34,8 @@ pub(crate) async fn run(args: &VersionArgs, global: &GlobalArgs) -> Result<Exit,
     if !args.client {
         let cluster = global.connect().await?;
         // A user who may not list leases still sees the version of this program.
-        match managers(&cluster).await {
+        let now = server_time(&cluster).await.unwrap_or_else(Timestamp::now);
+        match managers(&cluster, now).await {
             Err(error) if error.is_code(403) => report(&format!("note: {error}")),
             found => leaders = found?,
         }

@@ -4,17 +4,18 @@ use baton_apis::{crds, kinds, release_crds};
 use baton_view::lists::ListQuery;
 use serde_json::{Value, json};
 
-use super::finding::{Finding, State};
+use super::{
+    DEFINITIONS,
+    finding::{Finding, State},
+};
 use crate::{connect::Cluster, error::Error};
-
-const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// Compares all definitions. Those of sites, and those of Releases, may be missing as a whole.
 ///
 /// # Errors
 /// If definitions cannot be read.
 pub(super) async fn check(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
-    let live = cluster.list_at(PATH, &ListQuery::default()).await?;
+    let live = cluster.list_at(DEFINITIONS, &ListQuery::default()).await?;
     let wanted = |all: Vec<_>| all.into_iter().map(|it| json!(it)).collect::<Vec<_>>();
     let (of_sites, others) = wanted(crds()).into_iter().partition(is_of_sites);
     let of_releases = wanted(release_crds());
@@ -36,9 +37,7 @@ const OF_RELEASES: &str = "definitions of Releases";
 fn is_of_sites(definition: &Value) -> bool {
     let name = definition["metadata"]["name"].as_str().unwrap_or_default();
     let of_sites = [&kinds::SITE_APPLICATION, &kinds::SITE_DEPLOYMENT];
-    of_sites
-        .iter()
-        .any(|kind| name == format!("{}.{}", kind.plural, kind.group))
+    of_sites.iter().any(|kind| name == kind.definition())
 }
 
 fn finding(subject: &str, folder: &str, wanted: &[Value], live: &[Value]) -> Finding {

@@ -12,7 +12,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::{
-    Agent, Manager, OWN_VERSION, agents, definitions,
+    Agent, DEFINITIONS, Manager, OWN_VERSION, agents, definitions,
     finding::{Finding, State},
     managers, rights, server_time,
 };
@@ -37,9 +37,9 @@ pub(crate) async fn examine(cluster: &Cluster, account: &str) -> Vec<Finding> {
     findings.push(checked("admission policies", policies(cluster).await));
     let server_time = server_time(cluster).await;
     let own = server_time.map(|server| clock("clock of this machine", Timestamp::now(), server));
-    match managers(cluster).await {
+    let now = server_time.unwrap_or_else(Timestamp::now);
+    match managers(cluster, now).await {
         Ok(managers) => {
-            let now = server_time.unwrap_or_else(Timestamp::now);
             findings.extend(leaders(&managers, now));
             let live = managers.iter().find(|it| it.is_live);
             let namespace = live.or(managers.first()).map(|it| it.namespace.as_str());
@@ -94,7 +94,8 @@ async fn server(cluster: &Cluster) -> Finding {
 /// The policies, and the webhook, of an installation.
 async fn policies(cluster: &Cluster) -> Result<Finding, Error> {
     let subject = "admission policies";
-    let has_releases = cluster.metadata_at(&releases()).await?.is_some();
+    let releases = format!("{DEFINITIONS}/{}", kinds::RELEASE.definition());
+    let has_releases = cluster.metadata_at(&releases).await?.is_some();
     let wanted = if has_releases {
         &POLICIES[..]
     } else {
@@ -136,11 +137,6 @@ async fn policies(cluster: &Cluster) -> Result<Finding, Error> {
         "all are there; there is no webhook"
     };
     Ok(Finding::new(subject, State::Fine, text))
-}
-
-fn releases() -> String {
-    let name = format!("{}.{}", kinds::RELEASE.plural, kinds::RELEASE.group);
-    format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
 }
 
 /// The leader, its version, its clock and its helm, and leases that no manager holds any more.

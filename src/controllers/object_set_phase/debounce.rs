@@ -32,7 +32,6 @@ impl ObjectSetPhases {
         }
         let (key, uid) = (&record.key, &record.uid);
         let now = self.shared.clock.instant();
-        let (left, _) = self.debounced.rest(key, uid, None, at_most(true), now)?;
-        Some(left)
+        self.debounced.rest(key, uid, None, at_most(true), now)
     }
 }

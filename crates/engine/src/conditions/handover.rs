@@ -1,7 +1,7 @@
 //! Statuses during a handover, which the next pass is likely to change.
 
 use baton_apis::{
-    ObjectSetPhaseStatus, ObjectSetStatus,
+    ControlledObjectReference, ObjectSetPhaseStatus, ObjectSetStatus,
     conditions::{AVAILABLE, IN_TRANSITION},
 };
 
@@ -23,12 +23,8 @@ pub(super) fn withdraws_available(previous: &ObjectSetStatus, status: &ObjectSet
 /// True if the only change is that the revision no longer controls some of its objects, but still
 /// controls others. A newer revision is taking them over, and more changes follow.
 pub(super) fn only_loses_objects(previous: &ObjectSetStatus, status: &ObjectSetStatus) -> bool {
-    let is_less = !status.controller_of.is_empty()
-        && status.controller_of.len() < previous.controller_of.len()
-        && status
-            .controller_of
-            .iter()
-            .all(|object| previous.controller_of.contains(object));
+    let is_less =
+        !status.controller_of.is_empty() && is_part(&status.controller_of, &previous.controller_of);
     let rest = |status: &ObjectSetStatus| {
         let mut status = status.clone();
         status.controller_of.clear();
@@ -50,8 +46,10 @@ pub fn phase_only_loses_objects(
         controller_of: previous.controller_of.clone(),
         ..status.clone()
     };
-    let mut left = status.controller_of.iter();
-    status.controller_of.len() < previous.controller_of.len()
-        && left.all(|object| previous.controller_of.contains(object))
-        && rest == *previous
+    is_part(&status.controller_of, &previous.controller_of) && rest == *previous
+}
+
+/// True if a list has some of the objects of another one, and not all.
+fn is_part(objects: &[ControlledObjectReference], all: &[ControlledObjectReference]) -> bool {
+    objects.len() < all.len() && objects.iter().all(|object| all.contains(object))
 }

@@ -9,6 +9,7 @@ use baton_apis::{
 use baton_kubernetes::wire::MediaType;
 use baton_view::{lists::ListQuery, object::text_at};
 use http::Method;
+use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -19,11 +20,9 @@ use crate::{
     commands::Exit,
     connect::{Cluster, Write},
     error::Error,
-    installation::managers,
+    installation::{DEFINITIONS, managers, server_time},
     output::report,
 };
-
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// Time between two looks at a kind whose objects are being deleted.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -47,7 +46,9 @@ pub(super) async fn carry_out(
     timeout: Duration,
     mut print: impl FnMut(&str) -> Result<(), Error>,
 ) -> Result<Exit, Error> {
-    if plan.needs_manager() && !managers(cluster).await?.iter().any(|it| it.is_live) {
+    let now = server_time(cluster).await.unwrap_or_else(Timestamp::now);
+    let managers = managers(cluster, now).await?;
+    if plan.needs_manager() && !managers.iter().any(|it| it.is_live) {
         let text = "nothing was changed: no manager leads, and only the manager releases objects. One that runs with \
                     --leader-elect=false has no lease. See `kubectl baton doctor`";
         return Err(Error::Foreseen(text.to_owned()));
@@ -165,7 +166,7 @@ async fn delete_definitions(
     let live = cluster.list_at(DEFINITIONS, &ListQuery::default()).await?;
     let mut exit = Exit::Fine;
     for kind in Kind::ALL.iter().filter(|kind| groups.contains(&kind.group)) {
-        let name = format!("{}.{}", kind.plural, kind.group);
+        let name = kind.definition();
         if !live.iter().any(|it| text_at(it, "/metadata/name") == name) {
             continue;
         }
