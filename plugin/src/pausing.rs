@@ -10,7 +10,7 @@ use baton_view::chain::{
 use serde_json::{Value, json};
 
 use crate::{
-    cluster::lists::not_found,
+    cluster::lists::{chain, not_found},
     connect::{Cluster, Write},
     error::Error,
     output::format::name,
@@ -37,6 +37,9 @@ impl Action {
 }
 
 /// Pauses or resumes one target. Returns the target as it was before, and true if it was changed.
+///
+/// The revisions of a deployment are paused at once, also while no manager runs: the manager that
+/// starts next repairs none of their objects.
 pub(crate) async fn switched(
     cluster: &Cluster,
     target: &Target,
@@ -52,11 +55,48 @@ pub(crate) async fn switched(
             Decision::Patch(patch) => patch,
         };
         match write(cluster, &subject, &patch, dry_run).await {
-            Ok(()) => return Ok((subject, true)),
+            Ok(()) => {
+                if action == Action::Pause && !dry_run {
+                    pause_revisions(cluster, &subject).await;
+                }
+                return Ok((subject, true));
+            }
             Err(error) if error.is_code(409) && rounds > 0 => {}
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Pauses the revisions of a deployment that was paused, as the manager does. A revision that cannot
+/// be paused here is left to the manager: the user may lack the right, or it has changed meanwhile.
+async fn pause_revisions(cluster: &Cluster, subject: &Pausable) {
+    let Pausable::Deployment(deployment) = subject else {
+        return;
+    };
+    let Ok(chain) = chain(cluster, &deployment.target()).await else {
+        return;
+    };
+    for revision in chain.revisions {
+        if let Some(patch) = with_deployment(&revision) {
+            let subject = Pausable::Revision(Box::new(revision));
+            let _ = write(cluster, &subject, &patch, false).await;
+        }
+    }
+}
+
+/// The change that pauses a revision with its deployment; `None` if it is not active.
+fn with_deployment(revision: &Revision) -> Option<Value> {
+    let is_active = revision.spec.lifecycle_state == LifecycleState::Active;
+    let is_live = is_active && !revision.is_archived() && !revision.is_deleting();
+    is_live.then(|| {
+        json!({
+            "metadata": {
+                "resourceVersion": revision.metadata.resource_version,
+                "annotations": { ANNOTATION_PAUSED_BY_PARENT: "true" },
+            },
+            "spec": { "lifecycleState": LifecycleState::Paused },
+        })
+    })
 }
 
 /// A deployment or a revision to pause or resume.
@@ -189,6 +229,33 @@ mod tests {
             Ok(Decision::Already) => "already".to_owned(),
             Ok(Decision::Patch(patch)) => patch.to_string(),
             Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn active_revisions_are_paused_with_their_deployment() {
+        let patched = |state: &str, metadata: &str| {
+            let text = format!(
+                "{{kind: ObjectSet, metadata: {{name: web-1, resourceVersion: '4'{metadata}}}, \
+                 spec: {{lifecycleState: {state}}}}}"
+            );
+            match subject(&text) {
+                Pausable::Revision(revision) => with_deployment(&revision),
+                Pausable::Deployment(_) => None,
+            }
+        };
+        let mark = r#"{"package-operator.run/paused-by-parent":"true"}"#;
+        let expected = format!(
+            r#"{{"metadata":{{"annotations":{mark},"resourceVersion":"4"}},"spec":{{"lifecycleState":"Paused"}}}}"#
+        );
+        let expected: Value = serde_json::from_str(&expected).unwrap();
+        assert_eq!(patched("Active", ""), Some(expected));
+        for (state, metadata) in [
+            ("Paused", ""),
+            ("Archived", ""),
+            ("Active", ", deletionTimestamp: '2026-08-01T00:00:00Z'"),
+        ] {
+            assert_eq!(patched(state, metadata), None, "{state}{metadata}");
         }
     }
 

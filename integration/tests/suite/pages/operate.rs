@@ -74,10 +74,19 @@ async fn baton_is_installed_upgraded_and_removed_and_the_objects_stay() {
     let before = [ns.live(&objects[0]).await, ns.live(&objects[1]).await];
     open("docs/operate/upgrade.md").await.run().await;
     assert!(first.terminate().success());
+    let mut page = open("docs/operate/without.md").await;
+    page.run_blocks(2).await;
+    let menu = ns.live(&configmap("menu")).await;
+    assert_eq!(menu["data"]["today"], "soup");
     let second = manager(&ns).await;
     shop.reaches(&[Is("Available", "True")]).await;
     let after = [ns.live(&objects[0]).await, ns.live(&objects[1]).await];
     assert_eq!(before, after);
+    // The new manager has looked at all objects, and has not touched that of the paused deployment.
+    assert_eq!(ns.live(&configmap("menu")).await, menu);
+    page.run().await;
+    let resumed = ns.live(&configmap("menu")).await;
+    assert_eq!(resumed["data"]["today"], "soup");
 
     // The definitions cannot be deleted by mistake.
     let definitions = object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "x").manifest;
