@@ -19,8 +19,8 @@ pub(crate) use runs::check as check_runs;
 
 use crate::exec;
 use crate::paths::Dirs;
-use crate::pins::MDBOOK;
 use crate::tidy;
+use crate::tools::crates;
 use crate::{cargo, generate};
 
 /// An error of the build or of a check of the book.
@@ -39,32 +39,15 @@ pub(crate) enum Error {
 }
 
 /// Builds the book into `target/book`, and returns the path of its first page.
-///
-/// mdbook is installed from its crate into the cache of tools, once per version.
 pub(crate) async fn build(dirs: &Dirs) -> Result<PathBuf, Error> {
-    let mdbook = installed(dirs).await?;
+    let mdbook = crates::installed(dirs, crates::MDBOOK).await?;
     let mut command = Command::new(mdbook);
-    command.arg("build").arg(dirs.workspace.join("docs"));
+    command.arg("build").arg(dirs.workspace.join("docs")).env(
+        "MDBOOK_BOOK__TITLE",
+        concat!("Baton ", env!("CARGO_PKG_VERSION")),
+    );
     exec::output(&mut command).await?;
     Ok(dirs.workspace.join("target/book/index.html"))
-}
-
-/// The path of mdbook in the pinned version, built with search, but without server and watch.
-async fn installed(dirs: &Dirs) -> Result<PathBuf, Error> {
-    let root = dirs.cache.join(format!("mdbook-{MDBOOK}"));
-    let program = root.join("bin/mdbook");
-    if program.is_file() {
-        return Ok(program);
-    }
-    eprintln!("book: installing mdbook {MDBOOK}");
-    let mut command = cargo::command(dirs);
-    command
-        .args(["install", "--locked", "--no-default-features"])
-        .args(["--features", "search", "--version", MDBOOK, "--root"])
-        .arg(&root)
-        .arg("mdbook");
-    exec::output(&mut command).await?;
-    Ok(program)
 }
 
 /// Reads all Markdown pages of the workspace: the book and others. Each page has its path in the

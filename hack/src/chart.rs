@@ -73,13 +73,14 @@ pub fn folder(dirs: &Dirs) -> PathBuf {
     dirs.workspace.join("charts/baton")
 }
 
-/// The documents of `config/install.yaml`: those of the chart with its defaults, with the namespace,
-/// and without the annotations that only helm reads.
+/// The documents of `config/install.yaml`: those of the chart with its defaults and these values, with
+/// the namespace, and without the annotations that only helm reads.
 ///
 /// # Errors
 /// If helm is missing or refuses the chart.
-pub(crate) async fn install(dirs: &Dirs) -> Result<String, Error> {
-    let rendered = template(dirs, NAMESPACE, &["namespace.create=true"]).await?;
+pub(crate) async fn install(dirs: &Dirs, values: &[&str]) -> Result<String, Error> {
+    let values = [&["namespace.create=true"], values].concat();
+    let rendered = template(dirs, NAMESPACE, &values).await?;
     let rendered = rendered.replace(KEPT, "");
     let mut documents: Vec<_> = documents(&rendered).collect();
     documents.sort_by_key(|document| {

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use flate2::{Compression, GzBuilder};
-use ring::digest::{SHA256, digest};
+use flate2::Compression;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use crate::archive::{self, Entry};
 use crate::paths::Dirs;
 
 /// The reason that there is no repository.
@@ -189,8 +189,7 @@ impl Drop for Repository {
 
 /// Packs the folder of a chart. The same files result in the same bytes.
 pub fn pack(folder: &Path, name: &str) -> Result<Vec<u8>, Error> {
-    let mut files = BTreeMap::new();
-    collect(folder, Path::new(name), &mut files)?;
+    let files = files(folder, Path::new(name))?;
     let files = files
         .iter()
         .map(|(path, content)| (path.as_path(), content.as_slice()));
@@ -202,17 +201,21 @@ pub fn pack(folder: &Path, name: &str) -> Result<Vec<u8>, Error> {
 
 /// Packs files, each with its path in the archive.
 pub fn pack_files<'a>(files: impl Iterator<Item = (&'a Path, &'a [u8])>) -> io::Result<Vec<u8>> {
-    let gzip = GzBuilder::new()
-        .mtime(0)
-        .write(Vec::new(), Compression::default());
-    let mut archive = tar::Builder::new(gzip);
-    for (path, content) in files {
-        let mut header = tar::Header::new_ustar();
-        header.set_mode(0o644);
-        header.set_size(content.len() as u64);
-        archive.append_data(&mut header, path, content)?;
-    }
-    archive.into_inner()?.finish()
+    let named: Vec<_> = files
+        .map(|(path, content)| (path.display().to_string(), content))
+        .collect();
+    let named = named.iter();
+    let entries: Vec<_> = named
+        .map(|(path, content)| Entry::File(path, 0o644, content))
+        .collect();
+    archive::gzip(&archive::tar(&entries, 0)?, Compression::default())
+}
+
+/// The files of a folder, by their paths below another one.
+pub(crate) fn files(folder: &Path, below: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>, Error> {
+    let mut files = BTreeMap::new();
+    collect(folder, below, &mut files)?;
+    Ok(files)
 }
 
 fn collect(from: &Path, to: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Result<(), Error> {
@@ -240,13 +243,6 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, Error> {
         path: folder.to_owned(),
         source,
     })
-}
-
-/// The SHA-256 of bytes in hexadecimal digits.
-fn sha256(bytes: &[u8]) -> String {
-    let digest = digest(&SHA256, bytes);
-    let digits = digest.as_ref().iter().map(|byte| format!("{byte:02x}"));
-    digits.collect()
 }
 
 fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {

@@ -3,6 +3,7 @@
 use crate::book;
 use crate::cargo;
 use crate::chart;
+use crate::dependencies;
 use crate::exec::Group;
 use crate::generate;
 use crate::layers;
@@ -31,10 +32,18 @@ const CARGO: [(&str, &str); 4] = [
     ("documentation", "doc --workspace --no-deps --locked"),
 ];
 
+/// Options of `cargo dev check`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Options {
+    /// Download the database of known vulnerabilities, and check the dependencies against it
+    #[arg(long)]
+    advisories: bool,
+}
+
 /// Runs all checks, even after one has failed.
 ///
 /// `own` is the command line of `cargo dev`.
-pub(crate) async fn run(dirs: &Dirs, own: &clap::Command) -> Result<(), Failed> {
+pub(crate) async fn run(dirs: &Dirs, options: &Options, own: &clap::Command) -> Result<(), Failed> {
     let mut failed = Vec::new();
     for (name, args) in CARGO {
         eprintln!("check: {name}");
@@ -52,6 +61,11 @@ pub(crate) async fn run(dirs: &Dirs, own: &clap::Command) -> Result<(), Failed> 
             Err(error) => eprintln!("{error}"),
         }
         failed.push(name);
+    }
+    eprintln!("check: dependencies");
+    if let Err(error) = dependencies::check(dirs, options.advisories).await {
+        eprintln!("{error}");
+        failed.push("dependencies");
     }
     eprintln!("check: pure crates");
     if let Err(error) = pure::check(dirs).await {

@@ -9,7 +9,9 @@ use crate::bed::{self, Afterwards, Bed};
 use crate::paths::{self, Dirs};
 use crate::test::{self, retry};
 use crate::tools::{self, Tool, Toolbox};
-use crate::{adversary, book, cargo, check, demo, exec, fuzz, generate, image, interrupt, record};
+use crate::{
+    adversary, book, cargo, check, demo, exec, fuzz, generate, image, interrupt, record, release,
+};
 
 /// The package and the binary of the bench.
 const BENCH: &str = "baton-bench";
@@ -61,6 +63,11 @@ enum Task {
     /// The programs are static, and built as they are shipped, which takes a quarter of an hour. The
     /// same commit results in the same image.
     Image(image::Options),
+    /// Make the files of a release in `target/releases`: programs, the image, the chart, manifests, the
+    /// book, lists of components (SBOM), the manifest for krew, checksums, provenance and signatures.
+    ///
+    /// The version has to be that of the sources, which `--prepare` sets.
+    Release(release::Options),
     /// Attack a manager with large inputs, as a tenant, a chart repository, a joined cluster and a thief
     /// of a token, and measure its memory and the delay of another tenant. Then let state lie: restored
     /// control planes, clocks that jump, and forged records.
@@ -71,8 +78,8 @@ enum Task {
         /// Names of attacks, such as "large values" or "hub restored". Without one, all run.
         attacks: Vec<String>,
     },
-    /// Check formatting, lints, documentation, generated files, the book and tidiness.
-    Check,
+    /// Check formatting, lints, documentation, dependencies, generated files, the book and tidiness.
+    Check(check::Options),
     /// Write the pictures of the book into `docs/pictures` from what the plugin prints, on a control
     /// plane started for it.
     Pictures,
@@ -145,6 +152,7 @@ enum Error {
     Check(#[from] check::Failed),
     Generate(#[from] generate::Error),
     Image(#[from] image::Error),
+    Release(#[from] release::Error),
     Book(#[from] book::Error),
     Demo(#[from] demo::Error),
     Record(#[from] record::Error),
@@ -191,7 +199,7 @@ async fn run(task: Task) -> Result<ExitCode, Error> {
             let mut command = adversary::command(&dirs, &attacks).await?;
             return Err(exec::in_place(&mut command).into());
         }
-        Task::Check => check::run(&dirs, &Cli::command()).await?,
+        Task::Check(options) => check::run(&dirs, &options, &Cli::command()).await?,
         Task::Pictures => {
             let own = std::env::current_exe().map_err(test::Error::Own)?;
             let mut tests = std::process::Command::new(own);
@@ -211,6 +219,7 @@ async fn run(task: Task) -> Result<ExitCode, Error> {
             book::generate(&dirs, &Cli::command(), check).await?;
         }
         Task::Image(options) => image::run(&dirs, &options).await?,
+        Task::Release(options) => release::run(&dirs, &options).await?,
         Task::Up { name, port } => {
             Bed::up(&dirs, &name, port, Afterwards::Keep).await?;
             println!("export KUBECONFIG=$(cargo dev kubeconfig {name})");

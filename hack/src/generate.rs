@@ -63,7 +63,7 @@ pub enum Error {
 /// # Errors
 /// As for [`run`], and if helm cannot render the chart.
 pub(crate) async fn install(dirs: &Dirs, check: bool) -> Result<(), Error> {
-    let content = format!("{HEADER}{}", chart::install(dirs).await?);
+    let content = format!("{HEADER}{}", chart::install(dirs, &[]).await?);
     write_or_compare(&dirs.workspace, &[(INSTALL.to_owned(), content)], check)
 }
 

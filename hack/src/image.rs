@@ -6,7 +6,8 @@
 
 mod layer;
 mod layout;
-mod programs;
+pub(crate) mod programs;
+pub(crate) mod registry;
 mod trial;
 
 use std::path::PathBuf;
@@ -14,8 +15,9 @@ use std::process::ExitStatus;
 
 use clap::Args;
 
-use self::layout::{Description, Layout};
-use self::programs::Platform;
+use self::layout::Layout;
+use self::programs::{Platform, Programs};
+use crate::commit::Commit;
 use crate::exec;
 use crate::paths::Dirs;
 use crate::tools::{self, Tool};
@@ -63,52 +65,83 @@ pub(crate) enum Error {
     Trial(ExitStatus),
 }
 
+/// A made image.
+pub(crate) struct Image {
+    /// The folder with the OCI layout.
+    folder: PathBuf,
+    /// The digest of its index.
+    pub(crate) digest: String,
+    /// For each platform the program in it, the one of helm, and the archive of the image.
+    pub(crate) platforms: Vec<(Platform, Programs, PathBuf)>,
+}
+
 /// Makes the image for all platforms, and pushes or tries it.
 pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
-    let mut platforms = options.platform.clone();
-    if platforms.is_empty() {
-        platforms.push(Platform::here()?);
-    }
-    let description = Description::of_commit(dirs).await?;
-    let layout = Layout::create(&dirs.workspace.join("target/image"), &description)?;
-    let mut images = Vec::new();
-    for platform in platforms {
-        let programs = programs::build(dirs, platform).await?;
-        let layers = layer::all(&programs, description.time)?;
-        let image = layout.add(platform, &layers)?;
-        let archive = layout.archive(platform, &image)?;
+    let commit = Commit::read(dirs).await;
+    let platforms = Platform::or_here(&options.platform)?;
+    let image = make(dirs, &commit, &platforms, None).await?;
+    for (_, _, archive) in &image.platforms {
         println!("{}", archive.display());
-        images.push(image);
     }
-    let digest = layout.finish(&images)?;
-    println!("{}\n{digest}", layout.folder().display());
+    println!("{}\n{}", image.folder.display(), image.digest);
     if let Some(reference) = &options.push {
-        push(dirs, &layout, reference, options.insecure).await?;
+        let pushed = push(dirs, &image, reference, options.insecure).await?;
+        println!("{pushed}");
     }
     if options.trial {
-        trial::run(dirs, &layout, &digest).await?;
+        trial::run(dirs, &image).await?;
     }
     Ok(())
 }
 
-/// Pushes all platforms. Returns the reference with the digest in the registry.
-async fn push(
+/// Makes the image for platforms. `reference` is the image that `baton cluster join` names for
+/// agents; by default it is the one of the chart.
+pub(crate) async fn make(
     dirs: &Dirs,
-    layout: &Layout<'_>,
+    commit: &Commit,
+    platforms: &[Platform],
+    reference: Option<&str>,
+) -> Result<Image, Error> {
+    let layout = Layout::create(&dirs.workspace.join("target/image"), commit)?;
+    let (mut images, mut made) = (Vec::new(), Vec::new());
+    for &platform in platforms {
+        let programs = Programs::build(dirs, platform, reference).await?;
+        let layers = layer::all(&programs, commit.time)?;
+        let image = layout.add(platform, &layers)?;
+        made.push((platform, programs, layout.archive(platform, &image)?));
+        images.push(image);
+    }
+    Ok(Image {
+        digest: layout.finish(&images)?,
+        folder: layout.folder().to_owned(),
+        platforms: made,
+    })
+}
+
+/// Pushes all platforms. Returns the reference with the digest in the registry, which is that of the
+/// image.
+pub(crate) async fn push(
+    dirs: &Dirs,
+    image: &Image,
     reference: &str,
     is_insecure: bool,
 ) -> Result<String, Error> {
-    let crane = tools::of_images(Tool::Crane, dirs).await?;
+    let crane = tools::path(Tool::Crane, dirs).await?;
     let mut command = tokio::process::Command::new(crane);
     command
         .args(["push", "--index"])
-        .arg(layout.folder())
+        .arg(&image.folder)
         .arg(reference);
     if is_insecure {
         command.arg("--insecure");
     }
     let pushed = exec::output(&mut command).await?;
     let pushed = pushed.trim().to_owned();
-    println!("{pushed}");
+    if !pushed.ends_with(&image.digest) {
+        return Err(Error::Digest {
+            found: pushed,
+            made: image.digest.clone(),
+        });
+    }
     Ok(pushed)
 }

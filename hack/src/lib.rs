@@ -13,6 +13,7 @@
 )]
 
 mod adversary;
+mod archive;
 pub mod bed;
 pub mod book;
 pub mod cargo;
@@ -20,7 +21,9 @@ pub mod chart;
 pub mod charts;
 mod check;
 pub mod cli;
+mod commit;
 mod demo;
+mod dependencies;
 pub mod exec;
 mod fuzz;
 mod generate;
@@ -36,6 +39,7 @@ pub mod paths;
 mod pins;
 mod pure;
 mod record;
+mod release;
 mod test;
 mod tidy;
 pub mod tools;

@@ -7,17 +7,17 @@ use crate::kubernetes::Kubernetes;
 const CONTROLPLANE: &str = include_str!("../controlplane/go.mod");
 const HELM: &str = include_str!("../helm/go.mod");
 const IMAGES: &str = include_str!("../images/go.mod");
+const KREW: &str = include_str!("../krew/go.mod");
 const KWOK: &str = include_str!("../kwok/go.mod");
 const PROMETHEUS: &str = include_str!("../prometheus/go.mod");
-/// The version of mdbook, which builds the book. It is installed from its crate.
-pub(crate) const MDBOOK: &str = "0.5.4";
+const RELEASE: &str = include_str!("../release/go.mod");
 /// The sources of our own program, which are hashed to its version.
 const HEALTH: [&str; 2] = [
     include_str!("../health/go.mod"),
     include_str!("../health/main.go"),
 ];
 
-/// The versions of the bed's parts, of helm and of promtool.
+/// The versions of the bed's parts and of other tools in Go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pins {
     /// `k8s.io/kubernetes`, for example `v1.36.3`.
@@ -34,6 +34,12 @@ pub(crate) struct Pins {
     pub(crate) crane: &'static str,
     /// `github.com/distribution/distribution/v3`, for example `v3.1.2`.
     pub(crate) registry: &'static str,
+    /// `github.com/sigstore/cosign/v3`, for example `v3.1.3`.
+    pub(crate) cosign: &'static str,
+    /// `github.com/CycloneDX/cyclonedx-gomod`, for example `v1.10.0`.
+    pub(crate) cyclonedx: &'static str,
+    /// `sigs.k8s.io/krew`, for example `v0.4.3`.
+    pub(crate) krew: &'static str,
     /// `hack/health`: a hash of its sources.
     pub(crate) health: String,
     /// `github.com/prometheus/prometheus`, for example `v0.316.0`, which is 3.16.0.
@@ -76,7 +82,9 @@ impl Pins {
             CONTROLPLANE,
             HELM,
             IMAGES,
+            KREW,
             KWOK,
+            RELEASE,
             HEALTH[0],
             PROMETHEUS,
         ];
@@ -89,6 +97,9 @@ impl Pins {
             helm: pin(HELM, "helm.sh/helm/v4"),
             crane: pin(IMAGES, "github.com/google/go-containerregistry"),
             registry: pin(IMAGES, "github.com/distribution/distribution/v3"),
+            cosign: pin(RELEASE, "github.com/sigstore/cosign/v3"),
+            cyclonedx: pin(RELEASE, "github.com/CycloneDX/cyclonedx-gomod"),
+            krew: pin(KREW, "sigs.k8s.io/krew"),
             health: hash(HEALTH),
             prometheus: pin(PROMETHEUS, "github.com/prometheus/prometheus"),
             go: go
@@ -138,6 +149,9 @@ mod tests {
             pins.helm,
             pins.crane,
             pins.registry,
+            pins.cosign,
+            pins.cyclonedx,
+            pins.krew,
             pins.prometheus,
         ] {
             assert!(version.starts_with('v'), "{version}");

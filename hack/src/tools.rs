@@ -2,6 +2,7 @@
 //! the pinned Go modules.
 
 mod build;
+pub(crate) mod crates;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -38,6 +39,14 @@ pub enum Tool {
     Crane,
     /// A registry of images. Not part of a bed.
     Registry,
+    /// Signs the files of a release, and checks the signatures. Not part of a bed.
+    Cosign,
+    /// Lists the modules of a Go program. Not part of a bed.
+    Cyclonedx,
+    /// Installs plugins of kubectl. Not part of a bed.
+    Krew,
+    /// Checks the manifest of a plugin of kubectl. Not part of a bed.
+    KrewValidator,
     /// Checks rules of Prometheus, and runs their tests. Not part of a bed.
     Promtool,
 }
@@ -52,6 +61,9 @@ enum Suite {
     Health,
     Crane,
     Registry,
+    Cosign,
+    Cyclonedx,
+    Krew,
     Prometheus,
 }
 
@@ -101,7 +113,10 @@ impl Tool {
 
     /// The file name, the Go package of the command, and its suite.
     fn source(self) -> (&'static str, &'static str, Suite) {
-        use Suite::{Crane, Etcd, Health, Helm, Kubernetes, Kwok, Prometheus, Registry};
+        use Suite::{
+            Cosign, Crane, Cyclonedx, Etcd, Health, Helm, Krew, Kubernetes, Kwok, Prometheus,
+            Registry,
+        };
         match self {
             Self::KubeApiserver => (
                 "kube-apiserver",
@@ -134,6 +149,18 @@ impl Tool {
                 "github.com/distribution/distribution/v3/cmd/registry",
                 Registry,
             ),
+            Self::Cosign => ("cosign", "github.com/sigstore/cosign/v3/cmd/cosign", Cosign),
+            Self::Cyclonedx => (
+                "cyclonedx-gomod",
+                "github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod",
+                Cyclonedx,
+            ),
+            Self::Krew => ("krew", "sigs.k8s.io/krew/cmd/krew", Krew),
+            Self::KrewValidator => (
+                "validate-krew-manifest",
+                "sigs.k8s.io/krew/cmd/validate-krew-manifest",
+                Krew,
+            ),
             Self::Promtool => (
                 "promtool",
                 "github.com/prometheus/prometheus/cmd/promtool",
@@ -161,20 +188,23 @@ impl Tool {
         match self {
             Self::Kubectl => &["version", "--client"],
             Self::Helm => &["version", "--template", "{{.Version}}"],
-            Self::Crane => &["version"],
+            Self::Cosign | Self::Crane | Self::Cyclonedx | Self::Krew => &["version"],
             _ => &["--version"],
         }
     }
 }
 
 impl Suite {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 11] = [
         Self::Kwok,
         Self::Etcd,
         Self::Helm,
         Self::Health,
         Self::Crane,
         Self::Registry,
+        Self::Cosign,
+        Self::Cyclonedx,
+        Self::Krew,
         Self::Prometheus,
         Self::Kubernetes,
     ];
@@ -189,6 +219,9 @@ impl Suite {
             Self::Health => ("health", &pins.health, "health"),
             Self::Crane => ("crane", pins.crane, "images"),
             Self::Registry => ("registry", pins.registry, "images"),
+            Self::Cosign => ("cosign", pins.cosign, "release"),
+            Self::Cyclonedx => ("cyclonedx-gomod", pins.cyclonedx, "release"),
+            Self::Krew => ("krew", pins.krew, "krew"),
             Self::Prometheus => ("prometheus", pins.prometheus, "prometheus"),
         }
     }
@@ -252,8 +285,8 @@ pub async fn promtool(dirs: &Dirs) -> Result<PathBuf, Error> {
     single(Tool::Promtool, dirs).await
 }
 
-/// Finds or builds a tool for images: [`Tool::Crane`] or [`Tool::Registry`].
-pub(crate) async fn of_images(tool: Tool, dirs: &Dirs) -> Result<PathBuf, Error> {
+/// Finds or builds a tool for images or releases.
+pub(crate) async fn path(tool: Tool, dirs: &Dirs) -> Result<PathBuf, Error> {
     single(tool, dirs).await
 }
 

@@ -19,7 +19,8 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use super::{Fault, Request, Shared, lock, sha256};
+use super::{Fault, Request, Shared, lock};
+use crate::archive::sha256;
 
 /// The token of the registry.
 const TOKEN: &str = "a-token";

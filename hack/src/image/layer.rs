@@ -6,10 +6,11 @@ use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use flate2::{Compression, GzBuilder};
+use flate2::Compression;
 
 use super::Error;
 use super::programs::Programs;
+use crate::archive::{self, Entry};
 
 /// User and group of the programs, as the chart has them.
 pub(super) const USER: u64 = 65532;
@@ -20,13 +21,6 @@ pub(super) struct Layer {
     pub(super) packed: Vec<u8>,
     /// The archive itself, which a runtime identifies by its hash.
     pub(super) archive: Vec<u8>,
-}
-
-/// A file or folder of a layer.
-enum Entry<'a> {
-    /// With the mode and the owner.
-    Folder(&'a str, u32, u64),
-    File(&'a str, u32, &'a [u8]),
 }
 
 /// All layers; one that changes less often comes first. `time` is the time of all files, in seconds.
@@ -80,32 +74,8 @@ pub(super) fn all(programs: &Programs, time: u64) -> Result<Vec<Layer>, Error> {
 }
 
 fn layer(entries: &[Entry<'_>], time: u64) -> io::Result<Layer> {
-    let mut archive = tar::Builder::new(Vec::new());
-    for entry in entries {
-        let mut header = tar::Header::new_ustar();
-        header.set_mtime(time);
-        let (path, owner, content) = match *entry {
-            Entry::Folder(path, mode, owner) => {
-                header.set_entry_type(tar::EntryType::Directory);
-                header.set_mode(mode);
-                (path, owner, &[][..])
-            }
-            Entry::File(path, mode, content) => {
-                header.set_mode(mode);
-                (path, 0, content)
-            }
-        };
-        header.set_uid(owner);
-        header.set_gid(owner);
-        header.set_size(content.len() as u64);
-        archive.append_data(&mut header, path, content)?;
-    }
-    let archive = archive.into_inner()?;
-    let mut packed = GzBuilder::new()
-        .mtime(0)
-        .write(Vec::new(), Compression::best());
-    io::Write::write_all(&mut packed, &archive)?;
-    let packed = packed.finish()?;
+    let archive = archive::tar(entries, time)?;
+    let packed = archive::gzip(&archive, Compression::best())?;
     Ok(Layer { packed, archive })
 }
 
@@ -125,47 +95,7 @@ fn certificates() -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read as _;
-
     use super::*;
-
-    #[test]
-    fn a_layer_depends_on_its_files_only() {
-        let entries = || {
-            [
-                Entry::Folder("tmp/", 0o1777, 0),
-                Entry::Folder("data/", 0o755, USER),
-                Entry::File("bin/x", 0o755, b"program"),
-            ]
-        };
-        let made = layer(&entries(), 1_000).unwrap();
-        assert_eq!(layer(&entries(), 1_000).unwrap(), made);
-        assert_ne!(layer(&entries(), 1_001).unwrap(), made);
-        let mut unpacked = Vec::new();
-        let mut reader = flate2::read::GzDecoder::new(&*made.packed);
-        reader.read_to_end(&mut unpacked).unwrap();
-        assert_eq!(unpacked, made.archive);
-        let mut archive = tar::Archive::new(&*made.archive);
-        let found: Vec<_> = archive
-            .entries()
-            .unwrap()
-            .map(|entry| {
-                let entry = entry.unwrap();
-                let header = entry.header();
-                let path = entry.path().unwrap().display().to_string();
-                (path, header.mode().unwrap(), header.uid().unwrap())
-            })
-            .collect();
-        let expected = [
-            ("tmp/", 0o1777, 0),
-            ("data/", 0o755, USER),
-            ("bin/x", 0o755, 0),
-        ];
-        assert_eq!(
-            found,
-            expected.map(|(path, mode, user)| (path.to_owned(), mode, user))
-        );
-    }
 
     #[test]
     fn certificates_are_a_bundle_that_a_client_reads() {

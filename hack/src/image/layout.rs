@@ -1,20 +1,16 @@
 //! The OCI image layout, and an archive for `docker load` and `kind load image-archive`.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use k8s_openapi::jiff::Timestamp;
-use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
-use tokio::process::Command;
 
 use super::layer::{Layer, USER};
 use super::programs::Platform;
 use super::{Error, NAME};
-use crate::exec;
-use crate::paths::Dirs;
+use crate::archive::{self, Entry, sha256};
+use crate::commit::Commit;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
@@ -22,65 +18,21 @@ const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 
-/// The origin of an image.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Description {
-    /// The commit, or empty outside of a repository.
-    revision: String,
-    /// The time of the commit in seconds.
-    pub(super) time: u64,
-}
-
-impl Description {
-    /// Reads the commit of the workspace. `SOURCE_DATE_EPOCH` sets another time, as for other build
-    /// tools.
-    pub(super) async fn of_commit(dirs: &Dirs) -> Result<Self, Error> {
-        let git = async |args: &[&str]| {
-            let mut command = Command::new("git");
-            command.args(args).current_dir(&dirs.workspace);
-            exec::output(&mut command)
-                .await
-                .unwrap_or_default()
-                .trim()
-                .to_owned()
-        };
-        let given = std::env::var("SOURCE_DATE_EPOCH").ok();
-        let time = match given {
-            Some(time) => time,
-            None => git(&["log", "-1", "--format=%ct"]).await,
-        };
-        let mut revision = git(&["rev-parse", "HEAD"]).await;
-        if !git(&["status", "--porcelain"]).await.is_empty() {
-            revision.push_str("-dirty");
-        }
-        Ok(Self {
-            revision,
-            time: time.parse().unwrap_or_default(),
-        })
-    }
-
-    fn labels(&self) -> Value {
-        json!({
-            "org.opencontainers.image.title": NAME,
-            "org.opencontainers.image.description": "A revision manager for Kubernetes",
-            "org.opencontainers.image.version": VERSION,
-            "org.opencontainers.image.revision": self.revision,
-            "org.opencontainers.image.source": env!("CARGO_PKG_REPOSITORY"),
-            "org.opencontainers.image.licenses": env!("CARGO_PKG_LICENSE"),
-        })
-    }
-
-    fn created(&self) -> String {
-        let seconds = i64::try_from(self.time).unwrap_or_default();
-        let time = Timestamp::from_second(seconds).unwrap_or_default();
-        time.to_string()
-    }
+fn labels(commit: &Commit) -> Value {
+    json!({
+        "org.opencontainers.image.title": NAME,
+        "org.opencontainers.image.description": "A revision manager for Kubernetes",
+        "org.opencontainers.image.version": VERSION,
+        "org.opencontainers.image.revision": commit.revision(),
+        "org.opencontainers.image.source": env!("CARGO_PKG_REPOSITORY"),
+        "org.opencontainers.image.licenses": env!("CARGO_PKG_LICENSE"),
+    })
 }
 
 /// A folder with the images of all platforms.
 pub(super) struct Layout<'a> {
     folder: PathBuf,
-    description: &'a Description,
+    commit: &'a Commit,
 }
 
 /// The image of a platform, as its place in an index.
@@ -93,7 +45,7 @@ pub(super) struct Image {
 
 impl<'a> Layout<'a> {
     /// Creates the folder `layout` in another one. What was there before is removed.
-    pub(super) fn create(parent: &Path, description: &'a Description) -> Result<Self, Error> {
+    pub(super) fn create(parent: &Path, commit: &'a Commit) -> Result<Self, Error> {
         let folder = parent.join("layout");
         let failed = |source| Error::File {
             path: folder.clone(),
@@ -104,10 +56,7 @@ impl<'a> Layout<'a> {
             _ => {}
         }
         fs::create_dir_all(folder.join("blobs/sha256")).map_err(failed)?;
-        let layout = Self {
-            folder,
-            description,
-        };
+        let layout = Self { folder, commit };
         layout.write(
             "oci-layout",
             &bytes(&json!({ "imageLayoutVersion": "1.0.0" })),
@@ -135,7 +84,7 @@ impl<'a> Layout<'a> {
 
     /// Adds the image of a platform.
     pub(super) fn add(&self, platform: Platform, layers: &[Layer]) -> Result<Image, Error> {
-        let created = self.description.created();
+        let created = self.commit.timestamp();
         let hashes = layers
             .iter()
             .map(|layer| format!("sha256:{}", sha256(&layer.archive)));
@@ -152,7 +101,7 @@ impl<'a> Layout<'a> {
                     "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt",
                 ],
                 "WorkingDir": "/",
-                "Labels": self.description.labels(),
+                "Labels": labels(self.commit),
             },
             "rootfs": { "type": "layers", "diff_ids": hashes.collect::<Vec<_>>() },
             "history": layers.iter().map(|_| json!({ "created": created })).collect::<Vec<_>>(),
@@ -168,7 +117,7 @@ impl<'a> Layout<'a> {
             "mediaType": MANIFEST,
             "config": config,
             "layers": layers,
-            "annotations": self.description.labels(),
+            "annotations": labels(self.commit),
         });
         let mut descriptor = self.blob(MANIFEST, &bytes(&manifest))?;
         descriptor["platform"] = json!({ "os": "linux", "architecture": platform.architecture() });
@@ -199,23 +148,12 @@ impl<'a> Layout<'a> {
         for blob in blobs {
             files.push((blob.clone(), self.read(blob)?));
         }
-        let mut archive = tar::Builder::new(Vec::new());
-        for (name, content) in &files {
-            let mut header = tar::Header::new_ustar();
-            header.set_mode(0o644);
-            header.set_uid(0);
-            header.set_gid(0);
-            header.set_mtime(self.description.time);
-            header.set_size(content.len() as u64);
-            let added = archive.append_data(&mut header, name, &**content);
-            added.map_err(|source| Error::File {
-                path: path.clone(),
-                source,
-            })?;
-        }
-        let written = archive
-            .into_inner()
-            .and_then(|content| fs::write(&path, content));
+        let files = files.iter();
+        let entries: Vec<_> = files
+            .map(|(name, content)| Entry::File(name, 0o644, content))
+            .collect();
+        let written =
+            archive::tar(&entries, self.commit.time).and_then(|content| fs::write(&path, content));
         written.map_err(|source| Error::File {
             path: path.clone(),
             source,
@@ -265,14 +203,6 @@ fn blob_path(descriptor: &Value) -> String {
     format!("blobs/{}", digest.replace(':', "/"))
 }
 
-fn sha256(content: &[u8]) -> String {
-    let mut text = String::new();
-    for byte in digest(&SHA256, content).as_ref() {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -285,11 +215,12 @@ mod tests {
     }
 
     fn made(parent: &Path) -> (String, Vec<u8>) {
-        let description = Description {
-            revision: "abc".to_owned(),
+        let commit = Commit {
+            hash: "abc".to_owned(),
+            is_dirty: false,
             time: 1_700_000_000,
         };
-        let layout = Layout::create(parent, &description).unwrap();
+        let layout = Layout::create(parent, &commit).unwrap();
         let image = layout
             .add(Platform::Amd64, &[layer(b"one"), layer(b"two")])
             .unwrap();

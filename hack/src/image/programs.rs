@@ -44,19 +44,27 @@ pub(crate) enum Error {
 
 /// The programs of a platform.
 #[derive(Debug, Clone)]
-pub(super) struct Programs {
-    pub(super) baton: PathBuf,
-    pub(super) helm: PathBuf,
+pub(crate) struct Programs {
+    pub(crate) baton: PathBuf,
+    pub(crate) helm: PathBuf,
 }
 
 impl Platform {
     /// The platform of this machine.
-    pub(super) fn here() -> Result<Self, Error> {
+    pub(crate) fn here() -> Result<Self, Error> {
         format!("linux/{}", std::env::consts::ARCH).parse()
     }
 
+    /// These platforms, or that of this machine if there are none.
+    pub(crate) fn or_here(given: &[Self]) -> Result<Vec<Self>, Error> {
+        match given {
+            [] => Ok(vec![Self::here()?]),
+            given => Ok(given.to_vec()),
+        }
+    }
+
     /// The name of the architecture in Go and in images.
-    pub(super) fn architecture(self) -> &'static str {
+    pub(crate) fn architecture(self) -> &'static str {
         match self {
             Self::Amd64 => "amd64",
             Self::Arm64 => "arm64",
@@ -85,32 +93,52 @@ impl FromStr for Platform {
     }
 }
 
-/// Builds the programs of a platform.
-pub(super) async fn build(dirs: &Dirs, platform: Platform) -> Result<Programs, Error> {
-    let helm = tools::helm_for(platform.architecture(), dirs).await?;
+impl Programs {
+    /// Builds the programs of a platform. `reference` is the default image of agents.
+    pub(super) async fn build(
+        dirs: &Dirs,
+        platform: Platform,
+        reference: Option<&str>,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            helm: tools::helm_for(platform.architecture(), dirs).await?,
+            baton: static_program(dirs, "baton", platform, reference).await?,
+        })
+    }
+}
+
+/// Builds a program, whose package has the same name. `reference` is the image that it names as the
+/// default one of agents.
+pub(crate) async fn static_program(
+    dirs: &Dirs,
+    name: &str,
+    platform: Platform,
+    reference: Option<&str>,
+) -> Result<PathBuf, Error> {
     let is_here = Platform::here().is_ok_and(|here| here == platform);
     let target = target(platform, is_here).await?;
-    eprintln!("image: building baton for {target}");
+    eprintln!("building {name} for {target}");
     let flags = flags(dirs);
     let task = if is_here { "build" } else { "zigbuild" };
     let args = [
         "--release",
         "--locked",
         "--package",
-        "baton",
+        name,
         "--target",
         &target,
     ];
-    let variables = [("RUSTFLAGS", flags.as_str())];
-    let [baton] = cargo::build_with(dirs, task, ["baton"], &args, &variables).await?;
-    let content = std::fs::read(&baton).map_err(|source| Error::File {
-        path: baton.clone(),
+    let mut variables = vec![("RUSTFLAGS", flags.as_str())];
+    variables.extend(reference.map(|reference| ("BATON_AGENT_IMAGE", reference)));
+    let [program] = cargo::build_with(dirs, task, [name], &args, &variables).await?;
+    let content = std::fs::read(&program).map_err(|source| Error::File {
+        path: program.clone(),
         source,
     })?;
     if !is_static(&content) {
-        return Err(Error::NotStatic(baton));
+        return Err(Error::NotStatic(program));
     }
-    Ok(Programs { baton, helm })
+    Ok(program)
 }
 
 /// The first target whose standard library is installed. Another architecture needs the linker and

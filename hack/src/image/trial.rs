@@ -1,17 +1,14 @@
 //! Tries the image: it goes through a registry, and tests run with the manager in it.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Stdio;
-use std::time::Duration;
 
 use tokio::process::Command;
 
 use super::layer::USER;
-use super::layout::Layout;
-use super::{Error, push};
+use super::registry::Registry;
+use super::{Error, Image, push};
 use crate::exec::{self, Group};
 use crate::paths::Dirs;
 use crate::tools::{self, Tool, Toolbox};
@@ -23,12 +20,9 @@ const TESTS: [&str; 3] = [
     "releases::a_release_replaces_another_step_by_step",
 ];
 
-/// Longest time for the start of the registry, in tenths of a second.
-const STARTS: usize = 100;
-
 /// Pushes the image to a registry of this machine, pulls it, unpacks it, and runs tests with it.
-pub(super) async fn run(dirs: &Dirs, layout: &Layout<'_>, digest: &str) -> Result<(), Error> {
-    let folder = layout.folder().with_file_name("trial");
+pub(super) async fn run(dirs: &Dirs, image: &Image) -> Result<(), Error> {
+    let folder = image.folder.with_file_name("trial");
     let root = folder.join("root");
     let failed = |source| Error::File {
         path: folder.clone(),
@@ -38,22 +32,15 @@ pub(super) async fn run(dirs: &Dirs, layout: &Layout<'_>, digest: &str) -> Resul
         fs::remove_dir_all(&folder).map_err(failed)?;
     }
     fs::create_dir_all(&root).map_err(failed)?;
-    let (mut registry, place) = registry(dirs, &folder).await?;
-    let reference = format!("{place}/baton:trial");
-    let pushed = push(dirs, layout, &reference, true).await?;
-    if !pushed.ends_with(digest) {
-        return Err(Error::Digest {
-            found: pushed,
-            made: digest.to_owned(),
-        });
-    }
+    let registry = Registry::start(dirs, &folder).await?;
+    let reference = format!("{}/baton:trial", registry.address);
+    let pushed = push(dirs, image, &reference, true).await?;
     let archive = folder.join("root.tar");
-    let crane = tools::of_images(Tool::Crane, dirs).await?;
+    let crane = tools::path(Tool::Crane, dirs).await?;
     let mut pull = Command::new(crane);
     pull.args(["export", "--insecure", &pushed]).arg(&archive);
     exec::output(&mut pull).await?;
-    let _ = registry.child().start_kill();
-    registry.wait().await?;
+    drop(registry);
     let mut unpacked = tar::Archive::new(fs::File::open(&archive).map_err(failed)?);
     unpacked.set_preserve_permissions(true);
     unpacked.set_preserve_ownerships(true);
@@ -75,43 +62,6 @@ pub(super) async fn run(dirs: &Dirs, layout: &Layout<'_>, digest: &str) -> Resul
         return Ok(());
     }
     Err(Error::Trial(status))
-}
-
-/// Starts a registry. Returns it with its address.
-async fn registry(dirs: &Dirs, folder: &Path) -> Result<(Group, String), Error> {
-    let file = folder.join("registry.yaml");
-    let failed = |source| Error::File {
-        path: file.clone(),
-        source,
-    };
-    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
-    let address = free.local_addr().map_err(failed)?;
-    drop(free);
-    let storage = folder.join("registry");
-    let settings = format!(
-        "version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {:?}}}}}\nhttp: {{addr: {:?}}}\n",
-        storage.display().to_string(),
-        address.to_string(),
-    );
-    fs::write(&file, settings).map_err(failed)?;
-    let log = fs::File::create(folder.join("registry.log")).map_err(failed)?;
-    let program = tools::of_images(Tool::Registry, dirs).await?;
-    let mut command = Command::new(program);
-    command
-        .arg("serve")
-        .arg(&file)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        // It reports each blob that a push asks for.
-        .stderr(log);
-    let group = Group::spawn(&mut command)?;
-    for _ in 0..STARTS {
-        if TcpStream::connect(address).is_ok() {
-            return Ok((group, address.to_string()));
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    Err(Error::Registry)
 }
 
 /// A program that runs the one of the image, with its variables, as its user, and on a read-only root.

@@ -183,8 +183,11 @@ fn build_args(suite: Suite, tools: &[Tool], out: &Path, pins: &Pins) -> Vec<OsSt
     args.push(match suite {
         Suite::Etcd => out.join(Tool::Etcd.name()).into(),
         Suite::Health => out.join(Tool::Health.name()).into(),
-        Suite::Crane
+        Suite::Cosign
+        | Suite::Crane
+        | Suite::Cyclonedx
         | Suite::Helm
+        | Suite::Krew
         | Suite::Kubernetes
         | Suite::Kwok
         | Suite::Prometheus
@@ -205,7 +208,7 @@ fn ldflags(suite: Suite, pins: &Pins) -> String {
             let set = "-X k8s.io/component-base/version.git";
             format!("-s -w {set}Version={version} {set}Major={major} {set}Minor={minor}")
         }
-        Suite::Etcd | Suite::Health => "-s -w".to_owned(),
+        Suite::Cosign | Suite::Cyclonedx | Suite::Etcd | Suite::Health => "-s -w".to_owned(),
         Suite::Helm => format!("-s -w -X helm.sh/helm/v4/internal/version.version={version}"),
         Suite::Crane => {
             format!(
@@ -214,6 +217,9 @@ fn ldflags(suite: Suite, pins: &Pins) -> String {
         }
         Suite::Registry => {
             format!("-s -w -X github.com/distribution/distribution/v3/version.version={version}")
+        }
+        Suite::Krew => {
+            format!("-s -w -X sigs.k8s.io/krew/internal/version.gitTag={version}")
         }
         Suite::Prometheus => {
             format!("-s -w -X github.com/prometheus/common/version.Version={version}")
@@ -303,6 +309,9 @@ mod tests {
             helm: "v4.3.1",
             crane: "v0.22.1",
             registry: "v3.1.2",
+            cosign: "v3.1.3",
+            cyclonedx: "v1.10.0",
+            krew: "v0.4.3",
             health: "0".to_owned(),
             prometheus: "v0.316.0",
             go: GoVersion {

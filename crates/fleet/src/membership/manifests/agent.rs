@@ -18,8 +18,11 @@ use baton_engine::diff::content_fingerprint;
 
 /// Name of all objects of the agent.
 pub(in crate::membership) const AGENT: &str = "baton-agent";
-/// Default image of the agent.
-const IMAGE: &str = concat!("baton:", env!("CARGO_PKG_VERSION"));
+/// Default image of the agent. A released program names the image of its release.
+const IMAGE: &str = match option_env!("BATON_AGENT_IMAGE") {
+    Some(image) => image,
+    None => concat!("baton:", env!("CARGO_PKG_VERSION")),
+};
 /// Name of the Secret with the kubeconfig for the hub, and the token.
 const HUB_SECRET: &str = "baton-hub";
 

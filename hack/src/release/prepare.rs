@@ -1,0 +1,59 @@
+//! Sets the version in the sources.
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::pinned::set_version;
+use super::{Error, VERSION, changelog, files};
+use crate::paths::Dirs;
+use crate::{cargo, exec};
+
+/// The places of the version: a file, and the text with `@` for the version.
+const PLACES: [(&str, &str); 7] = [
+    ("Cargo.toml", "[workspace.package]\nversion = \"@\""),
+    ("charts/baton/Chart.yaml", "\nversion: @\nappVersion: @\n"),
+    ("README.md", "baton:@`"),
+    ("README.md", "baton-@-linux"),
+    ("docs/operate/install.md", "baton:@"),
+    ("docs/operate/install.md", "baton-@-linux"),
+    ("hack/src/image.rs", "baton:@"),
+];
+
+/// Sets the version in the sources, and gives the unreleased changes of the changelog to it.
+///
+/// # Errors
+/// Before anything is written, if the changelog has no unreleased changes, or changes of this version.
+pub(super) async fn run(dirs: &Dirs, version: &semver::Version) -> Result<(), Error> {
+    let version = version.to_string();
+    let path = dirs.workspace.join("CHANGELOG.md");
+    let date = Timestamp::now().strftime("%F").to_string();
+    let released = changelog::release(&files::read(&path)?, &version, &date)?;
+    for (file, text) in PLACES {
+        let [before, after] = [VERSION, &version].map(|version| text.replace('@', version));
+        set_version(&dirs.workspace.join(file), &before, &after)?;
+    }
+    std::fs::write(&path, released).map_err(|source| Error::File { path, source })?;
+    // Each crate has the version in the lock file.
+    let mut update = cargo::command(dirs);
+    exec::output(update.args(["update", "--workspace"])).await?;
+    println!(
+        "The version is {version} now. Next: `cargo dev generate`, `cargo dev check`, and a commit."
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_version_is_in_all_its_places() {
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        for (file, text) in PLACES {
+            let content = files::read(&workspace.join(file)).unwrap();
+            let text = text.replace('@', VERSION);
+            assert!(content.contains(&text), "{file} does not contain {text:?}");
+        }
+    }
+}
