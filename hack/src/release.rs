@@ -35,11 +35,11 @@ const FOLDER: &str = "target/releases";
 /// Options of `cargo dev release`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// The version, such as 0.2.0
-    version: semver::Version,
+    /// The version, such as 0.2.0 [default: that of the sources]
+    version: Option<semver::Version>,
     /// Set the version in the sources, and give the unreleased changes of the changelog to it; make no
     /// files
-    #[arg(long, conflicts_with_all = ["key", "image", "trial"])]
+    #[arg(long, requires = "version", conflicts_with_all = ["key", "image", "trial"])]
     prepare: bool,
     /// Sign with this key of cosign: a file, with its password in `COSIGN_PASSWORD`, or the URI of a key
     /// in a key management service. Without a key nothing is signed
@@ -134,11 +134,13 @@ struct Release {
 
 /// Makes the files, or prepares the sources for it.
 pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
-    if options.prepare {
-        return prepare::run(dirs, &options.version).await;
-    }
-    if options.version.to_string() != VERSION {
-        return Err(Error::Version(options.version.clone()));
+    if let Some(version) = &options.version {
+        if options.prepare {
+            return prepare::run(dirs, version).await;
+        }
+        if version.to_string() != VERSION {
+            return Err(Error::Version(version.clone()));
+        }
     }
     let mut plan = Plan::new(dirs, options).await?;
     if options.trial {
