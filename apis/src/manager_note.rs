@@ -11,6 +11,10 @@ pub struct ManagerNote {
     pub holder: String,
     /// Version of the manager.
     pub version: String,
+    /// Namespace of the Secrets with the credentials of clusters; `None` if the manager does not
+    /// report it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clusters_namespace: Option<String>,
     /// Reason that the manager cannot render charts; absent if it can.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub helm_missing: Option<String>,

@@ -21,6 +21,7 @@ const VALUES: [&[&str]; 8] = [
     &["releases.enabled=false", "sites.enabled=false"],
     &["tenants.enabled=true", "manager.webhook=false"],
     &[
+        "manager.clustersNamespace=shipper-system",
         "manager.replicas=1",
         "manager.chartCache.existingClaim=charts",
     ],
@@ -43,6 +44,8 @@ const VALUES: [&[&str]; 8] = [
         "agent.enabled=true",
         "agent.cluster=eu-1",
         "agent.claim=false",
+        "agent.resources.limits.memory=512Mi",
+        "agent.priorityClassName=system-cluster-critical",
     ],
 ];
 

@@ -45,6 +45,8 @@ pub(crate) struct Manager {
     pub(crate) leader: Option<String>,
     /// Version of the leader; `None` if it does not report one, as Package Operator.
     pub(crate) version: Option<String>,
+    /// Namespace of the Secrets with the credentials of clusters, if the leader reports it.
+    pub(crate) clusters_namespace: Option<String>,
     /// Reason that the leader cannot render charts.
     pub(crate) helm_missing: Option<String>,
     /// Time of the last renewal, by the clock of the leader.
@@ -131,6 +133,9 @@ fn manager(lease: &Value) -> Manager {
         namespace: text_at(lease, "/metadata/namespace").to_owned(),
         leader: (!holder.is_empty()).then(|| holder.to_owned()),
         version: note.as_ref().map(|note| note.version.clone()),
+        clusters_namespace: note
+            .as_ref()
+            .and_then(|note| note.clusters_namespace.clone()),
         helm_missing: note.and_then(|note| note.helm_missing),
         renewed: renewed.parse().ok(),
         seconds: lease["spec"]["leaseDurationSeconds"].as_u64().unwrap_or(15),
@@ -185,7 +190,10 @@ mod tests {
 
     #[test]
     fn the_note_of_an_earlier_leader_does_not_count() {
-        let note = json!({"holder": "a", "version": "1.2.3", "helmMissing": "no helm"}).to_string();
+        let note = json!({
+            "holder": "a", "version": "1.2.3", "clustersNamespace": "c", "helmMissing": "no helm",
+        });
+        let note = note.to_string();
         let lease = |holder: &str| {
             json!({
                 "metadata": {"namespace": "n", "annotations": {ANNOTATION_MANAGER: note}},
@@ -194,6 +202,7 @@ mod tests {
         };
         let found = manager(&lease("a"));
         assert_eq!(found.version.as_deref(), Some("1.2.3"));
+        assert_eq!(found.clusters_namespace.as_deref(), Some("c"));
         assert_eq!(found.helm_missing.as_deref(), Some("no helm"));
         let found = manager(&lease("b"));
         assert_eq!((found.leader.as_deref(), found.version), (Some("b"), None));

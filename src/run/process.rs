@@ -56,6 +56,7 @@ pub(crate) fn manager_lease_params(args: &ManagerArgs) -> LeaseParams {
     let note = ManagerNote {
         holder: params.identity.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        clusters_namespace: Some(args.clusters_namespace().as_str().to_owned()),
         helm_missing: Settings::new(args.chart_cache()).helm_missing(),
     };
     if let Ok(note) = serde_json::to_string(&note) {

@@ -42,9 +42,10 @@ pub(crate) async fn examine(cluster: &Cluster, account: &str) -> Vec<Finding> {
         Ok(managers) => {
             findings.extend(leaders(&managers, now));
             let live = managers.iter().find(|it| it.is_live);
-            let namespace = live.or(managers.first()).map(|it| it.namespace.as_str());
-            let namespace = namespace.unwrap_or("baton-system");
-            let reviewed = rights::check(cluster, namespace, account).await;
+            let manager = live.or(managers.first());
+            let namespace = manager.map_or("baton-system", |it| &it.namespace);
+            let clusters = manager.and_then(|it| it.clusters_namespace.as_deref());
+            let reviewed = rights::check(cluster, namespace, clusters, account).await;
             findings.push(checked("rights of the manager", reviewed));
         }
         Err(error) => findings.push(Finding::unknown("leader", &error)),

@@ -21,13 +21,14 @@ const SUBJECT: &str = "rights of the manager";
 const SHOWN: usize = 6;
 
 /// Reviews the rights for the manager's own work. Those on the objects of revisions are a choice of
-/// the administrator.
+/// the administrator. `clusters` is the namespace with the credentials of clusters, if it is known.
 ///
 /// # Errors
 /// If the user may not review the rights of others.
 pub(super) async fn check(
     cluster: &Cluster,
     namespace: &str,
+    clusters: Option<&str>,
     account: &str,
 ) -> Result<Finding, Error> {
     let user = format!("system:serviceaccount:{namespace}:{account}");
@@ -36,7 +37,7 @@ pub(super) async fn check(
         format!("system:serviceaccounts:{namespace}"),
         "system:authenticated".to_owned(),
     ];
-    let reviewed = stream::iter(wanted(namespace)).map(|attributes| {
+    let reviewed = stream::iter(wanted(namespace, clusters)).map(|attributes| {
         let (user, groups) = (&user, &groups);
         async move {
             let spec = json!({"user": user, "groups": groups, "resourceAttributes": attributes});
@@ -72,11 +73,14 @@ fn some_of(denied: &BTreeSet<String>) -> String {
 }
 
 /// The attributes of all reviews: one for each verb on each resource.
-fn wanted(namespace: &str) -> Vec<Value> {
+fn wanted(namespace: &str, clusters: Option<&str>) -> Vec<Value> {
     let everywhere = rights::manager().into_iter().map(|rule| (rule, ""));
-    // The credentials of clusters may be in another namespace, which a flag of the manager names.
     let own = rights::lease().into_iter().map(|rule| (rule, namespace));
-    let all = everywhere.chain(own);
+    let of_clusters = clusters.into_iter().flat_map(|namespace| {
+        let rules = rights::credentials().into_iter();
+        rules.map(move |rule| (rule, namespace))
+    });
+    let all = everywhere.chain(own).chain(of_clusters);
     all.flat_map(|(rule, namespace)| attributes(&rule, namespace))
         .collect()
 }
@@ -132,7 +136,16 @@ mod tests {
             "patch b.g/status in n",
         ];
         assert_eq!(titles, expected);
-        assert!(wanted("n").len() > 50);
+        let without = wanted("n", None).len();
+        assert!(without > 50, "{without}");
+        let all = wanted("n", Some("c"));
+        let secrets: Vec<_> = all[without..].iter().map(title).collect();
+        let expected = [
+            "get secrets in c",
+            "list secrets in c",
+            "watch secrets in c",
+        ];
+        assert_eq!(secrets, expected);
     }
 
     #[test]
