@@ -1,7 +1,8 @@
-//! Archives whose bytes depend on their files only, and hashes.
+//! Archives whose bytes depend on their files only, hashes, and empty folders.
 
 use std::fmt::Write as _;
-use std::io;
+use std::path::Path;
+use std::{fs, io};
 
 use flate2::{Compression, GzBuilder};
 use ring::digest::{SHA256, digest};
@@ -39,11 +40,33 @@ pub(crate) fn tar(entries: &[Entry<'_>], time: u64) -> io::Result<Vec<u8>> {
     archive.into_inner()
 }
 
+/// Archives and compresses files, each with its path.
+pub(crate) fn packed<'a>(
+    files: impl IntoIterator<Item = (String, &'a [u8])>,
+    time: u64,
+    level: Compression,
+) -> io::Result<Vec<u8>> {
+    let files: Vec<_> = files.into_iter().collect();
+    let entries: Vec<_> = files
+        .iter()
+        .map(|(path, content)| Entry::File(path, 0o644, content))
+        .collect();
+    gzip(&tar(&entries, time)?, level)
+}
+
 /// Compresses an archive.
 pub(crate) fn gzip(archive: &[u8], level: Compression) -> io::Result<Vec<u8>> {
     let mut packed = GzBuilder::new().mtime(0).write(Vec::new(), level);
     io::Write::write_all(&mut packed, archive)?;
     packed.finish()
+}
+
+/// Creates an empty folder. Earlier content is removed.
+pub(crate) fn empty_folder(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => fs::create_dir_all(path),
+    }
 }
 
 /// The SHA-256 of a file in hexadecimal digits.

@@ -21,7 +21,8 @@ pub enum Error {
 ///
 /// The variables that the outer cargo sets about this package are removed. Build scripts, such as
 /// that of ring, ask to be run again when these change, so everything that depends on them would be
-/// built again whenever a task and a plain `cargo` command alternate.
+/// built again whenever a task and a plain `cargo` command alternate. Build scripts do not get the
+/// key of a release either.
 #[must_use]
 pub fn command(dirs: &Dirs) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -29,7 +30,8 @@ pub fn command(dirs: &Dirs) -> Command {
     command.current_dir(&dirs.workspace);
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
-        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+        let starts = ["CARGO_PKG_", "CARGO_MANIFEST_", "COSIGN_"];
+        if starts.iter().any(|start| text.starts_with(start)) {
             command.env_remove(&name);
         }
     }

@@ -170,7 +170,7 @@ fn set<'a>(values: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
 }
 
 /// helm without the settings of its user, for the chart.
-async fn helm(dirs: &Dirs, task: &str) -> Result<Command, Error> {
+pub(crate) async fn helm(dirs: &Dirs, task: &str) -> Result<Command, Error> {
     let home = dirs.workspace.join("target/helm");
     let mut command = Command::new(tools::helm(dirs).await?);
     for folder in ["CACHE", "CONFIG", "DATA"] {

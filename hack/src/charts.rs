@@ -13,7 +13,7 @@ use flate2::Compression;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::archive::{self, Entry};
+use crate::archive;
 use crate::paths::Dirs;
 
 /// The reason that there is no repository.
@@ -201,14 +201,8 @@ pub fn pack(folder: &Path, name: &str) -> Result<Vec<u8>, Error> {
 
 /// Packs files, each with its path in the archive.
 pub fn pack_files<'a>(files: impl Iterator<Item = (&'a Path, &'a [u8])>) -> io::Result<Vec<u8>> {
-    let named: Vec<_> = files
-        .map(|(path, content)| (path.display().to_string(), content))
-        .collect();
-    let named = named.iter();
-    let entries: Vec<_> = named
-        .map(|(path, content)| Entry::File(path, 0o644, content))
-        .collect();
-    archive::gzip(&archive::tar(&entries, 0)?, Compression::default())
+    let named = files.map(|(path, content)| (path.display().to_string(), content));
+    archive::packed(named, 0, Compression::default())
 }
 
 /// The files of a folder, by their paths below another one.

@@ -1,10 +1,12 @@
 //! `cargo dev check`: all checks of the sources that do not run tests.
 
+use std::process::ExitStatus;
+
 use crate::book;
 use crate::cargo;
 use crate::chart;
 use crate::dependencies;
-use crate::exec::Group;
+use crate::exec::{self, Group};
 use crate::generate;
 use crate::layers;
 use crate::monitoring;
@@ -55,17 +57,17 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options, own: &clap::Command) -> 
             Ok(mut group) => group.wait().await,
             Err(error) => Err(error),
         };
-        match ended {
-            Ok(status) if status.success() => continue,
-            Ok(_) => {}
-            Err(error) => eprintln!("{error}"),
+        if !succeeded(ended) {
+            failed.push(name);
         }
-        failed.push(name);
     }
     eprintln!("check: dependencies");
-    if let Err(error) = dependencies::check(dirs, options.advisories).await {
-        eprintln!("{error}");
+    if !succeeded(dependencies::rules(dirs, options.advisories).await) {
         failed.push("dependencies");
+    }
+    eprintln!("check: unused dependencies");
+    if !succeeded(dependencies::unused(dirs).await) {
+        failed.push("unused dependencies");
     }
     eprintln!("check: pure crates");
     if let Err(error) = pure::check(dirs).await {
@@ -123,5 +125,16 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options, own: &clap::Command) -> 
         Ok(())
     } else {
         Err(Failed(failed))
+    }
+}
+
+/// True if a program has ended with success. An error is printed.
+fn succeeded(ended: Result<ExitStatus, exec::Error>) -> bool {
+    match ended {
+        Ok(status) => status.success(),
+        Err(error) => {
+            eprintln!("{error}");
+            false
+        }
     }
 }

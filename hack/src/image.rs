@@ -17,7 +17,7 @@ use clap::Args;
 
 use self::layout::Layout;
 use self::programs::{Platform, Programs};
-use crate::commit::Commit;
+use crate::commit::{self, Commit};
 use crate::exec;
 use crate::paths::Dirs;
 use crate::tools::{self, Tool};
@@ -57,8 +57,10 @@ pub(crate) enum Error {
         path: PathBuf,
         source: std::io::Error,
     },
-    #[error("the registry does not answer")]
-    Registry,
+    #[error(transparent)]
+    Commit(#[from] commit::Error),
+    #[error("the registry does not answer; {log} has its messages")]
+    Registry { log: PathBuf },
     #[error("the image in the registry has the digest {found}, and not {made}")]
     Digest { found: String, made: String },
     #[error("tests have failed with the manager in the image ({0})")]
@@ -71,17 +73,28 @@ pub(crate) struct Image {
     folder: PathBuf,
     /// The digest of its index.
     pub(crate) digest: String,
-    /// For each platform the program in it, the one of helm, and the archive of the image.
-    pub(crate) platforms: Vec<(Platform, Programs, PathBuf)>,
+    pub(crate) platforms: Vec<OfPlatform>,
+}
+
+/// The image of a platform.
+pub(crate) struct OfPlatform {
+    pub(crate) platform: Platform,
+    pub(crate) programs: Programs,
+    /// The path of its archive.
+    pub(crate) archive: PathBuf,
+    /// The digest of its manifest.
+    pub(crate) digest: String,
+    /// The digests of its layers.
+    pub(crate) layers: Vec<String>,
 }
 
 /// Makes the image for all platforms, and pushes or tries it.
 pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
-    let commit = Commit::read(dirs).await;
+    let commit = Commit::read(dirs).await?;
     let platforms = Platform::or_here(&options.platform)?;
     let image = make(dirs, &commit, &platforms, None).await?;
-    for (_, _, archive) in &image.platforms {
-        println!("{}", archive.display());
+    for made in &image.platforms {
+        println!("{}", made.archive.display());
     }
     println!("{}\n{}", image.folder.display(), image.digest);
     if let Some(reference) = &options.push {
@@ -108,7 +121,13 @@ pub(crate) async fn make(
         let programs = Programs::build(dirs, platform, reference).await?;
         let layers = layer::all(&programs, commit.time)?;
         let image = layout.add(platform, &layers)?;
-        made.push((platform, programs, layout.archive(platform, &image)?));
+        made.push(OfPlatform {
+            platform,
+            programs,
+            archive: layout.archive(platform, &image)?,
+            digest: image.digest(),
+            layers: image.layers(),
+        });
         images.push(image);
     }
     Ok(Image {

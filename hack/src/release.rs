@@ -3,7 +3,7 @@
 //! They are the programs, the image, the chart, the manifests and the book; a list of components for
 //! each program; the manifest for krew; checksums, and the provenance of all files. cosign signs the
 //! checksums, the provenance and the image. Except for the provenance and the signatures, the same
-//! commit results in the same files.
+//! commit results in the same files. Nothing is published before all files are made.
 
 mod changelog;
 mod components;
@@ -15,14 +15,14 @@ mod provenance;
 mod signatures;
 mod trial;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use self::files::Files;
-use self::provenance::Provenance;
+use self::provenance::{Provenance, Run};
 use self::signatures::{Key, Signer};
-use crate::commit::Commit;
+use crate::commit::{self, Commit};
 use crate::image::programs::{self, Platform};
 use crate::paths::Dirs;
 use crate::{book, chart, exec, generate, image, tools};
@@ -34,23 +34,27 @@ const FOLDER: &str = "target/releases";
 
 /// Options of `cargo dev release`.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "they are flags")]
 pub(crate) struct Options {
     /// The version, such as 0.2.0 [default: that of the sources]
     version: Option<semver::Version>,
     /// Set the version in the sources, and give the unreleased changes of the changelog to it; make no
     /// files
-    #[arg(long, requires = "version", conflicts_with_all = ["key", "image", "trial"])]
+    #[arg(long, requires = "version", exclusive = true)]
     prepare: bool,
     /// Sign with this key of cosign: a file, with its password in `COSIGN_PASSWORD`, or the URI of a key
     /// in a key management service. Without a key nothing is signed
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// Push the image to this repository, such as registry.example/team/baton, and name it in the
-    /// manifests, in the chart and in the program
+    /// Name this repository of the image, such as registry.example/team/baton, in the manifests, in the
+    /// chart and in the program
     #[arg(long, value_name = "REPOSITORY")]
     image: Option<String>,
-    /// Use a registry without TLS
+    /// Push the image to its repository, with the version as tag, after all files are made
     #[arg(long, requires = "image")]
+    push: bool,
+    /// Use a registry without TLS
+    #[arg(long, requires = "push")]
     insecure: bool,
     /// Platforms of the programs, separated by commas [default: that of this machine]
     #[arg(long, value_name = "OS/ARCH", value_delimiter = ',')]
@@ -61,6 +65,9 @@ pub(crate) struct Options {
     /// The URL of the folder that the files will be downloaded from
     #[arg(long, value_name = "URL")]
     download_url: Option<String>,
+    /// The URL of the repository of the sources
+    #[arg(long, value_name = "URL", default_value = env!("CARGO_PKG_REPOSITORY"))]
+    source: String,
     /// The URI of the builder in the provenance
     #[arg(long, value_name = "URI")]
     builder: Option<String>,
@@ -77,14 +84,24 @@ pub(crate) enum Error {
         "the version of the workspace is {VERSION}, not {0}: run `cargo dev release {0} --prepare`"
     )]
     Version(semver::Version),
-    #[error("files differ from the commit: commit them first")]
-    Dirty,
+    #[error("{0} is not later than {VERSION}, the version of the workspace")]
+    NotLater(semver::Version),
+    #[error("files differ from the commit; commit or remove them first:\n{0}")]
+    Changes(String),
+    #[error(transparent)]
+    Commit(#[from] commit::Error),
     #[error(transparent)]
     Changelog(#[from] changelog::Error),
     #[error(transparent)]
     Image(#[from] image::Error),
     #[error(transparent)]
     Program(#[from] programs::Error),
+    #[error("{0}: {1} is no plugin for this platform")]
+    Plugin(String, PathBuf),
+    #[error("a plugin is there twice: {0}")]
+    Twice(String),
+    #[error("a trial installs the plugin, so the platforms have to include that of this machine")]
+    OtherPlatforms,
     #[error(transparent)]
     Tools(#[from] tools::Error),
     #[error(transparent)]
@@ -104,7 +121,7 @@ pub(crate) enum Error {
     NoText { path: String, text: String },
     #[error("the list of components of {0} is no JSON: {1}")]
     Components(String, serde_json::Error),
-    #[error("the key {0} is a file: set COSIGN_PASSWORD to its password")]
+    #[error("the key {0} has a password: set COSIGN_PASSWORD")]
     NoPassword(String),
     #[error("{0}")]
     Trial(String),
@@ -117,10 +134,12 @@ struct Plan {
     plugins: Vec<krew::Plugin>,
     /// The repository of the image.
     image: Option<String>,
+    push: bool,
     insecure: bool,
     key: Option<Key>,
-    /// Without a slash at its end.
+    /// Without a slash at its end, as the next one.
     download_url: String,
+    source: String,
     builder: String,
     notes: String,
 }
@@ -130,9 +149,11 @@ struct Release {
     files: Files,
     /// The reference of the image by its digest, if it was pushed.
     image: Option<String>,
+    /// The digests of the image for each platform.
+    platforms: Vec<String>,
 }
 
-/// Makes the files, or prepares the sources for it.
+/// Makes the files of a release, or prepares the sources for one.
 pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
     if let Some(version) = &options.version {
         if options.prepare {
@@ -146,10 +167,11 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
     if options.trial {
         return trial::run(dirs, &mut plan).await;
     }
-    if plan.commit.is_dirty {
-        return Err(Error::Dirty);
+    if !plan.commit.changes.is_empty() {
+        return Err(Error::Changes(plan.commit.changes));
     }
-    let release = make(dirs, &plan).await?;
+    let folder = dirs.workspace.join(FOLDER).join(VERSION);
+    let release = make(dirs, &plan, &folder).await?;
     println!("{}", release.files.folder().display());
     if let Some(image) = release.image {
         println!("{image}");
@@ -162,23 +184,30 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
 
 impl Plan {
     async fn new(dirs: &Dirs, options: &Options) -> Result<Self, Error> {
-        let repository = env!("CARGO_PKG_REPOSITORY");
+        let source = options.source.trim_end_matches('/').to_owned();
         let url = match &options.download_url {
             Some(url) => url.trim_end_matches('/').to_owned(),
-            None => format!("{repository}/releases/download/v{VERSION}"),
+            None => format!("{source}/releases/download/v{VERSION}"),
         };
+        let platforms = Platform::or_here(&options.platform)?;
+        if options.trial && !platforms.contains(&Platform::here()?) {
+            return Err(Error::OtherPlatforms);
+        }
+        krew::check(&options.plugin)?;
         let builder = options.builder.clone();
         let changelog = files::read(&dirs.workspace.join("CHANGELOG.md"))?;
         Ok(Self {
-            commit: Commit::read(dirs).await,
-            platforms: Platform::or_here(&options.platform)?,
+            commit: Commit::read(dirs).await?,
+            platforms,
             plugins: options.plugin.clone(),
             image: options.image.clone(),
+            push: options.push,
             insecure: options.insecure,
             key: options.key.clone().map(Key::named),
             download_url: url,
-            builder: builder.unwrap_or_else(|| format!("{repository}/builders/by-hand")),
-            notes: changelog::notes(&changelog, VERSION, options.trial)?,
+            notes: changelog::notes(&changelog, VERSION, &source, options.trial)?,
+            builder: builder.unwrap_or_else(|| format!("{source}/builders/by-hand")),
+            source,
         })
     }
 
@@ -189,37 +218,19 @@ impl Plan {
     }
 }
 
-/// Makes all files.
-async fn make(dirs: &Dirs, plan: &Plan) -> Result<Release, Error> {
+/// Makes all files, and publishes the image. The folder appears when it is complete.
+async fn make(dirs: &Dirs, plan: &Plan, folder: &Path) -> Result<Release, Error> {
     // An error of the key is reported before the programs are built.
     let signer = match &plan.key {
-        Some(key) => Some(Signer::new(dirs, key).await?),
+        Some(key) => Some(Signer::new(dirs, key, plan.insecure).await?),
         None => None,
     };
-    let started = provenance::now();
-    let mut files = Files::create(&dirs.workspace.join(FOLDER).join(VERSION))?;
+    let run = Run::start().await?;
+    let unfinished = dirs.workspace.join(FOLDER).join("unfinished");
+    let mut files = Files::create(&unfinished, plan.commit.time)?;
     let tagged = plan.tagged();
     let image = image::make(dirs, &plan.commit, &plan.platforms, tagged.as_deref()).await?;
-    let mut plugins = Vec::new();
-    for (platform, programs, archive) in &image.platforms {
-        let architecture = platform.architecture();
-        files.add(
-            &format!("baton_{VERSION}_image_linux_{architecture}.tar"),
-            &files::bytes(archive)?,
-        )?;
-        let name = format!("baton_{VERSION}_linux_{architecture}.tar.gz");
-        files.add_program(dirs, plan, &name, "baton", &programs.baton)?;
-        let plugin = programs::static_program(dirs, krew::PROGRAM, *platform, None).await?;
-        plugins.push(krew::Plugin::linux(architecture, plugin));
-    }
-    plugins.extend(plan.plugins.iter().cloned());
-    for plugin in &plugins {
-        files.add_program(dirs, plan, &plugin.archive(), krew::PROGRAM, &plugin.file)?;
-    }
-    let pushed = match &tagged {
-        Some(reference) => Some(image::push(dirs, &image, reference, plan.insecure).await?),
-        None => None,
-    };
+    let plugins = add_programs(dirs, plan, &image, &mut files).await?;
     let pin = plan.image.as_deref().map(|repository| pinned::Image {
         repository,
         digest: &image.digest,
@@ -227,30 +238,69 @@ async fn make(dirs: &Dirs, plan: &Plan) -> Result<Release, Error> {
     files.add("install.yaml", &pinned::manifests(dirs, pin).await?)?;
     let chart = pinned::chart(dirs, plan.commit.time, pin).await?;
     files.add(&format!("baton-{VERSION}.tgz"), &chart)?;
-    for (name, list) in components::lists(dirs, plan, &image).await? {
-        files.add(&components::file(name), &list)?;
-    }
     let page = book::build(dirs).await?;
     let book = page.parent().unwrap_or(&page);
-    files.add_folder(&format!("baton-book_{VERSION}.tar.gz"), book, plan)?;
+    files.add_folder(&format!("baton-book_{VERSION}.tar.gz"), book)?;
     files.add("release-notes.md", plan.notes.as_bytes())?;
     let manifest = krew::manifest(&plugins, &plan.download_url, &files)?;
     files.add("baton.yaml", &manifest)?;
     let checksums = files.checksums();
     files.add("checksums.txt", checksums.as_bytes())?;
-    let provenance = Provenance::new(dirs, plan, &files, &image.digest, &started).await?;
+    let provenance = Provenance::new(dirs, plan, &files, &image.digest, &run)?;
     if let Some(signer) = &signer {
         signer.sign(&files.path("checksums.txt")).await?;
         signer.attest(&files, &provenance).await?;
         files.add_unlisted("cosign.pub", signer.public_key().await?.as_bytes())?;
-        if let Some(image) = &pushed {
-            signer.sign_image(&files, image, &provenance).await?;
-        }
     } else {
         files.add_unlisted("provenance.json", provenance.statement().as_bytes())?;
     }
+    let pushed = match tagged.filter(|_| plan.push) {
+        Some(reference) => Some(image::push(dirs, &image, &reference, plan.insecure).await?),
+        None => None,
+    };
+    if let (Some(signer), Some(reference)) = (&signer, &pushed) {
+        signer
+            .sign_image(&files, reference, &image, &provenance)
+            .await?;
+    }
     Ok(Release {
-        files,
+        files: files.finish(folder)?,
         image: pushed,
+        platforms: image.platforms.into_iter().map(|it| it.digest).collect(),
     })
+}
+
+/// Adds the programs and the archives of the image, each with its list of components. Returns the
+/// plugins.
+async fn add_programs(
+    dirs: &Dirs,
+    plan: &Plan,
+    image: &image::Image,
+    files: &mut Files,
+) -> Result<Vec<krew::Plugin>, Error> {
+    let mut plugins = Vec::new();
+    for made in &image.platforms {
+        let architecture = made.platform.architecture();
+        let [target, _] = made.platform.targets();
+        let [baton, plugin] = components::crates(dirs, plan, &target).await?;
+        let helm = components::modules(dirs, &made.programs.helm).await?;
+        let name = components::image_name(architecture);
+        files.add(&format!("{name}.tar"), &files::bytes(&made.archive)?)?;
+        let of_image = components::of_image(plan, made, [&baton, &helm]);
+        files.add_components(&name, &of_image)?;
+        let name = format!("baton_{VERSION}_linux_{architecture}");
+        files.add_program(dirs, &name, "baton", &made.programs.baton)?;
+        files.add_components(&name, &baton)?;
+        let program = programs::static_program(dirs, krew::PROGRAM, made.platform, None).await?;
+        plugins.push((krew::Plugin::linux(architecture, program), plugin));
+    }
+    for plugin in &plan.plugins {
+        let [_, list] = components::crates(dirs, plan, plugin.target()).await?;
+        plugins.push((plugin.clone(), list));
+    }
+    for (plugin, list) in &plugins {
+        files.add_program(dirs, &plugin.name(), krew::PROGRAM, &plugin.file)?;
+        files.add_components(&plugin.name(), list)?;
+    }
+    Ok(plugins.into_iter().map(|(plugin, _)| plugin).collect())
 }

@@ -267,13 +267,13 @@ impl Toolbox {
 /// Finds helm in the pinned version, or builds it. The same places are searched as for the tools of
 /// a bed, and before them `$HELM_BIN`, the variable that the manager reads.
 pub async fn helm(dirs: &Dirs) -> Result<PathBuf, Error> {
-    single(Tool::Helm, dirs).await
+    path(Tool::Helm, dirs).await
 }
 
 /// Finds or builds the program of `hack/health`, which reports how kstatus and Argo CD interpret
 /// objects.
 pub(crate) async fn health(dirs: &Dirs) -> Result<PathBuf, Error> {
-    single(Tool::Health, dirs).await
+    path(Tool::Health, dirs).await
 }
 
 /// Finds promtool in the pinned version, or builds it. The same places are searched as for the
@@ -282,12 +282,7 @@ pub(crate) async fn health(dirs: &Dirs) -> Result<PathBuf, Error> {
 /// # Errors
 /// If it is missing and cannot be built.
 pub async fn promtool(dirs: &Dirs) -> Result<PathBuf, Error> {
-    single(Tool::Promtool, dirs).await
-}
-
-/// Finds or builds a tool for images or releases.
-pub(crate) async fn path(tool: Tool, dirs: &Dirs) -> Result<PathBuf, Error> {
-    single(tool, dirs).await
+    path(Tool::Promtool, dirs).await
 }
 
 /// Builds helm for Linux on an architecture, by its name in Go. A helm on the `PATH` is not used: its
@@ -296,7 +291,8 @@ pub(crate) async fn helm_for(architecture: &str, dirs: &Dirs) -> Result<PathBuf,
     build::for_linux(Tool::Helm, architecture, dirs, &Pins::read(dirs.kubernetes)).await
 }
 
-async fn single(tool: Tool, dirs: &Dirs) -> Result<PathBuf, Error> {
+/// Finds or builds a tool.
+pub(crate) async fn path(tool: Tool, dirs: &Dirs) -> Result<PathBuf, Error> {
     let paths = prepare(&[tool], dirs).await?;
     Ok(paths.into_values().next().unwrap_or_default())
 }

@@ -13,7 +13,7 @@ use crate::{
     cluster::lists::{chain, not_found},
     connect::{Cluster, Write},
     error::Error,
-    output::format::name,
+    output::{format::name, report},
 };
 
 /// The number of attempts for a revision that changes while it is paused.
@@ -50,16 +50,17 @@ pub(crate) async fn switched(
     loop {
         rounds -= 1;
         let subject = Pausable::read(cluster, target).await?;
-        let patch = match decide(&subject, action)? {
-            Decision::Already => return Ok((subject, false)),
-            Decision::Patch(patch) => patch,
+        let decision = decide(&subject, action)?;
+        let written = match &decision {
+            Decision::Already => Ok(()),
+            Decision::Patch(patch) => write(cluster, &subject, patch, dry_run).await,
         };
-        match write(cluster, &subject, &patch, dry_run).await {
+        match written {
             Ok(()) => {
                 if action == Action::Pause && !dry_run {
                     pause_revisions(cluster, &subject).await;
                 }
-                return Ok((subject, true));
+                return Ok((subject, decision != Decision::Already));
             }
             Err(error) if error.is_code(409) && rounds > 0 => {}
             Err(error) => return Err(error),
@@ -67,19 +68,41 @@ pub(crate) async fn switched(
     }
 }
 
-/// Pauses the revisions of a deployment that was paused, as the manager does. A revision that cannot
-/// be paused here is left to the manager: the user may lack the right, or it has changed meanwhile.
+/// Pauses the revisions of a paused deployment, as the manager does. A note names the revisions that
+/// cannot be paused here, such as without the right to it; the manager pauses them.
 async fn pause_revisions(cluster: &Cluster, subject: &Pausable) {
     let Pausable::Deployment(deployment) = subject else {
         return;
     };
-    let Ok(chain) = chain(cluster, &deployment.target()).await else {
-        return;
-    };
-    for revision in chain.revisions {
-        if let Some(patch) = with_deployment(&revision) {
+    if let Err(error) = try_pause_revisions(cluster, deployment).await {
+        report(&format!(
+            "note: the revisions are not paused before a manager runs: {error}"
+        ));
+    }
+}
+
+async fn try_pause_revisions(cluster: &Cluster, deployment: &Deployment) -> Result<(), Error> {
+    let mut rounds = ROUNDS;
+    loop {
+        rounds -= 1;
+        let chain = chain(cluster, &deployment.target()).await?;
+        let mut conflict = None;
+        for revision in chain.revisions {
+            let Some(patch) = with_deployment(&revision) else {
+                continue;
+            };
             let subject = Pausable::Revision(Box::new(revision));
-            let _ = write(cluster, &subject, &patch, false).await;
+            match write(cluster, &subject, &patch, false).await {
+                Err(error) if error.is_code(409) => conflict = Some(error),
+                // It was deleted meanwhile.
+                Err(error) if error.is_code(404) => {}
+                written => written?,
+            }
+        }
+        match conflict {
+            None => return Ok(()),
+            Some(error) if rounds == 0 => return Err(error),
+            Some(_) => {}
         }
     }
 }

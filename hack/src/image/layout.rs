@@ -1,7 +1,6 @@
 //! The OCI image layout, and an archive for `docker load` and `kind load image-archive`.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -39,23 +38,21 @@ pub(super) struct Layout<'a> {
 #[derive(Clone, Debug)]
 pub(super) struct Image {
     descriptor: Value,
-    config: String,
-    layers: Vec<String>,
+    config: Value,
+    layers: Vec<Value>,
 }
 
 impl<'a> Layout<'a> {
-    /// Creates the folder `layout` in another one. What was there before is removed.
+    /// Creates the folder `layout` in another one. Earlier content is removed.
     pub(super) fn create(parent: &Path, commit: &'a Commit) -> Result<Self, Error> {
         let folder = parent.join("layout");
         let failed = |source| Error::File {
             path: folder.clone(),
             source,
         };
-        match fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-            _ => {}
-        }
-        fs::create_dir_all(folder.join("blobs/sha256")).map_err(failed)?;
+        archive::empty_folder(&folder)
+            .and_then(|()| fs::create_dir_all(folder.join("blobs/sha256")))
+            .map_err(failed)?;
         let layout = Self { folder, commit };
         layout.write(
             "oci-layout",
@@ -123,8 +120,8 @@ impl<'a> Layout<'a> {
         descriptor["platform"] = json!({ "os": "linux", "architecture": platform.architecture() });
         Ok(Image {
             descriptor,
-            config: blob_path(&config),
-            layers: layers.iter().map(blob_path).collect(),
+            config,
+            layers,
         })
     }
 
@@ -133,20 +130,23 @@ impl<'a> Layout<'a> {
     pub(super) fn archive(&self, platform: Platform, image: &Image) -> Result<PathBuf, Error> {
         let name = format!("{NAME}-{VERSION}-linux-{}.tar", platform.architecture());
         let path = self.folder.with_file_name(name);
-        let manifest = blob_path(&image.descriptor);
         let docker = json!([{
-            "Config": image.config,
+            "Config": blob_path(&image.config),
             "RepoTags": [format!("{NAME}:{VERSION}")],
-            "Layers": image.layers,
+            "Layers": image.layers.iter().map(blob_path).collect::<Vec<_>>(),
         }]);
         let mut files = vec![
             ("oci-layout".to_owned(), self.read("oci-layout")?),
             ("index.json".to_owned(), bytes(&index(&[image.named()]))),
             ("manifest.json".to_owned(), bytes(&docker)),
         ];
-        let blobs = image.layers.iter().chain([&image.config, &manifest]);
-        for blob in blobs {
-            files.push((blob.clone(), self.read(blob)?));
+        let blobs = image
+            .layers
+            .iter()
+            .chain([&image.config, &image.descriptor]);
+        for blob in blobs.map(blob_path) {
+            let content = self.read(&blob)?;
+            files.push((blob, content));
         }
         let files = files.iter();
         let entries: Vec<_> = files
@@ -179,6 +179,16 @@ impl<'a> Layout<'a> {
 }
 
 impl Image {
+    /// The digest of its manifest.
+    pub(super) fn digest(&self) -> String {
+        digest(&self.descriptor)
+    }
+
+    /// The digests of its layers.
+    pub(super) fn layers(&self) -> Vec<String> {
+        self.layers.iter().map(digest).collect()
+    }
+
     /// The place of the image in an index, with its name for a runtime.
     fn named(&self) -> Value {
         let mut descriptor = self.descriptor.clone();
@@ -198,9 +208,12 @@ fn bytes(value: &Value) -> Vec<u8> {
     value.to_string().into_bytes()
 }
 
+fn digest(descriptor: &Value) -> String {
+    descriptor["digest"].as_str().unwrap_or_default().to_owned()
+}
+
 fn blob_path(descriptor: &Value) -> String {
-    let digest = descriptor["digest"].as_str().unwrap_or_default();
-    format!("blobs/{}", digest.replace(':', "/"))
+    format!("blobs/{}", digest(descriptor).replace(':', "/"))
 }
 
 #[cfg(test)]
@@ -217,7 +230,7 @@ mod tests {
     fn made(parent: &Path) -> (String, Vec<u8>) {
         let commit = Commit {
             hash: "abc".to_owned(),
-            is_dirty: false,
+            changes: String::new(),
             time: 1_700_000_000,
         };
         let layout = Layout::create(parent, &commit).unwrap();

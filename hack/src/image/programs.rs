@@ -9,7 +9,7 @@ use crate::paths::Dirs;
 use crate::{cargo, exec, tools};
 
 /// A platform of the image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Platform {
     /// `linux/amd64`
     Amd64,
@@ -55,12 +55,15 @@ impl Platform {
         format!("linux/{}", std::env::consts::ARCH).parse()
     }
 
-    /// These platforms, or that of this machine if there are none.
+    /// These platforms, each once, or that of this machine if there are none.
     pub(crate) fn or_here(given: &[Self]) -> Result<Vec<Self>, Error> {
-        match given {
-            [] => Ok(vec![Self::here()?]),
-            given => Ok(given.to_vec()),
+        let mut platforms = given.to_vec();
+        if platforms.is_empty() {
+            platforms.push(Self::here()?);
         }
+        platforms.sort_unstable();
+        platforms.dedup();
+        Ok(platforms)
     }
 
     /// The name of the architecture in Go and in images.
@@ -72,7 +75,7 @@ impl Platform {
     }
 
     /// The targets of Rust for static programs, the better one first.
-    fn targets(self) -> [String; 2] {
+    pub(crate) fn targets(self) -> [String; 2] {
         let architecture = match self {
             Self::Amd64 => "x86_64",
             Self::Arm64 => "aarch64",

@@ -42,7 +42,8 @@ impl Registry {
             address.to_string(),
         );
         fs::write(&file, settings).map_err(failed)?;
-        let log = fs::File::create(folder.join("registry.log")).map_err(failed)?;
+        let log_file = folder.join("registry.log");
+        let log = fs::File::create(&log_file).map_err(failed)?;
         let program = tools::path(Tool::Registry, dirs).await?;
         let mut command = Command::new(program);
         command
@@ -52,7 +53,7 @@ impl Registry {
             .stdout(Stdio::null())
             // It reports each blob that a push asks for.
             .stderr(log);
-        let group = Group::spawn(&mut command)?;
+        let mut group = Group::spawn(&mut command)?;
         for _ in 0..STARTS {
             if TcpStream::connect(address).is_ok() {
                 return Ok(Self {
@@ -60,8 +61,11 @@ impl Registry {
                     address: address.to_string(),
                 });
             }
+            if !matches!(group.child().try_wait(), Ok(None)) {
+                break;
+            }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        Err(Error::Registry)
+        Err(Error::Registry { log: log_file })
     }
 }

@@ -9,6 +9,7 @@ use tokio::process::Command;
 use super::layer::USER;
 use super::registry::Registry;
 use super::{Error, Image, push};
+use crate::archive;
 use crate::exec::{self, Group};
 use crate::paths::Dirs;
 use crate::tools::{self, Tool, Toolbox};
@@ -28,20 +29,20 @@ pub(super) async fn run(dirs: &Dirs, image: &Image) -> Result<(), Error> {
         path: folder.clone(),
         source,
     };
-    if folder.exists() {
-        fs::remove_dir_all(&folder).map_err(failed)?;
-    }
-    fs::create_dir_all(&root).map_err(failed)?;
+    archive::empty_folder(&folder)
+        .and_then(|()| fs::create_dir_all(&root))
+        .map_err(failed)?;
     let registry = Registry::start(dirs, &folder).await?;
     let reference = format!("{}/baton:trial", registry.address);
     let pushed = push(dirs, image, &reference, true).await?;
-    let archive = folder.join("root.tar");
+    let image_archive = folder.join("root.tar");
     let crane = tools::path(Tool::Crane, dirs).await?;
     let mut pull = Command::new(crane);
-    pull.args(["export", "--insecure", &pushed]).arg(&archive);
+    pull.args(["export", "--insecure", &pushed])
+        .arg(&image_archive);
     exec::output(&mut pull).await?;
     drop(registry);
-    let mut unpacked = tar::Archive::new(fs::File::open(&archive).map_err(failed)?);
+    let mut unpacked = tar::Archive::new(fs::File::open(&image_archive).map_err(failed)?);
     unpacked.set_preserve_permissions(true);
     unpacked.set_preserve_ownerships(true);
     unpacked.unpack(&root).map_err(failed)?;

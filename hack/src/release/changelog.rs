@@ -20,12 +20,18 @@ pub(crate) enum Error {
     Nothing,
 }
 
-/// The changes of a version, as the notes of its release.
+/// The changes of a version, as the notes of its release. Links to pages become links into the
+/// repository at `source`.
 ///
 /// # Errors
 /// If the changelog has no section for the version, or changes that belong to no version. Those do
 /// not matter if `any` is true.
-pub(super) fn notes(changelog: &str, version: &str, any: bool) -> Result<String, Error> {
+pub(super) fn notes(
+    changelog: &str,
+    version: &str,
+    source: &str,
+    any: bool,
+) -> Result<String, Error> {
     if !any && !unreleased(changelog)?.is_empty() {
         return Err(Error::Unreleased);
     }
@@ -33,7 +39,9 @@ pub(super) fn notes(changelog: &str, version: &str, any: bool) -> Result<String,
     let section = section.ok_or_else(|| Error::NoSection(version.to_owned()))?;
     // The heading has the date behind the version.
     let text = section.split_once('\n').map_or("", |(_, text)| text);
-    Ok(format!("# Baton {version}\n\n{}\n", text.trim()))
+    let pages = format!("]({source}/blob/v{version}/docs/");
+    let text = text.trim().replace("](docs/", &pages);
+    Ok(format!("# Baton {version}\n\n{text}\n"))
 }
 
 /// Gives the unreleased changes to a version of this date.
@@ -72,8 +80,20 @@ fn section<'a>(changelog: &'a str, heading: &str) -> Option<&'a str> {
 mod tests {
     use super::*;
 
-    const CHANGELOG: &str =
-        "# Changelog\n\n## Unreleased\n\n- New.\n\n## 0.1.0 - 2026-11-26\n\n### Added\n\n- Old.\n";
+    const SOURCE: &str = "https://x";
+    const CHANGELOG: &str = "# Changelog
+
+## Unreleased
+
+- New.
+
+\
+        ## 0.1.0 - 2026-11-26
+
+### Added
+
+- [Old](docs/a.md).
+";
 
     #[test]
     fn unreleased_changes_become_those_of_a_version() {
@@ -82,11 +102,11 @@ mod tests {
             "## Unreleased\n\n## 0.2.0 - 2026-12-01\n\n- New.\n\n## 0.1.0 - 2026-11-26\n";
         assert!(released.contains(expected), "{released}");
         assert_eq!(
-            notes(&released, "0.2.0", false).unwrap(),
+            notes(&released, "0.2.0", SOURCE, false).unwrap(),
             "# Baton 0.2.0\n\n- New.\n"
         );
-        let old = "# Baton 0.1.0\n\n### Added\n\n- Old.\n";
-        assert_eq!(notes(&released, "0.1.0", false).unwrap(), old);
+        let old = "# Baton 0.1.0\n\n### Added\n\n- [Old](https://x/blob/v0.1.0/docs/a.md).\n";
+        assert_eq!(notes(&released, "0.1.0", SOURCE, false).unwrap(), old);
         assert_eq!(
             release(&released, "0.3.0", "2027-01-01"),
             Err(Error::Nothing)
@@ -96,9 +116,9 @@ mod tests {
     #[test]
     fn a_release_without_a_section_is_refused() {
         let refused = [
-            (notes(CHANGELOG, "0.1.0", false), Error::Unreleased),
+            (notes(CHANGELOG, "0.1.0", SOURCE, false), Error::Unreleased),
             (
-                notes(CHANGELOG, "0.1", true),
+                notes(CHANGELOG, "0.1", SOURCE, true),
                 Error::NoSection("0.1".to_owned()),
             ),
             (
@@ -113,6 +133,6 @@ mod tests {
         for (result, error) in refused {
             assert_eq!(result, Err(error));
         }
-        assert!(notes(CHANGELOG, "0.1.0", true).is_ok());
+        assert!(notes(CHANGELOG, "0.1.0", SOURCE, true).is_ok());
     }
 }

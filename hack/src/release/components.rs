@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use super::{Error, Plan, VERSION, files, krew};
-use crate::image::Image;
+use crate::image::OfPlatform;
 use crate::paths::Dirs;
 use crate::tools::crates::{self, CYCLONEDX};
 use crate::tools::{self, Tool};
@@ -19,59 +19,43 @@ const FORMAT: &str = "1.5";
 /// The members of the workspace with programs, for which cargo-cyclonedx writes a list.
 const MEMBERS: [&str; 6] = ["", "bench", "hack", "integration", "model", "plugin"];
 
+/// The layers of the image, in their order.
+const LAYERS: [&str; 3] = ["files and certificates", "helm", "baton"];
+
 /// The name of the file with a list.
 pub(super) fn file(name: &str) -> String {
-    format!("{name}_{VERSION}.cdx.json")
+    format!("{name}.cdx.json")
 }
 
-/// The lists by the names of what they describe: the programs and the image.
-pub(super) async fn lists(
-    dirs: &Dirs,
-    plan: &Plan,
-    image: &Image,
-) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
-    let [baton, plugin] = crates(dirs, plan).await?;
-    let helm = match image.platforms.first() {
-        Some((_, programs, _)) => modules(dirs, &programs.helm).await?,
-        None => Value::Null,
-    };
-    let whole = of_image(plan, &image.digest, &[&baton, &helm]);
-    let lists = [
-        ("baton", baton),
-        (krew::PROGRAM, plugin),
-        ("baton-image", whole),
-    ];
-    let written = lists.map(|(name, list)| (name, format!("{list:#}\n").into_bytes()));
-    Ok(written.into())
+/// The name of the archive of an image, without its ending.
+pub(super) fn image_name(architecture: &str) -> String {
+    format!("baton_{VERSION}_image_linux_{architecture}")
 }
 
-/// The crates of `baton` and of the plugin. The tool writes its files beside the manifests of all
-/// members; they are removed.
-async fn crates(dirs: &Dirs, plan: &Plan) -> Result<[Value; 2], Error> {
+/// The crates of `baton` and of the plugin for a target of Rust. The tool writes its files beside the
+/// manifests of all members; they are removed.
+pub(super) async fn crates(dirs: &Dirs, plan: &Plan, target: &str) -> Result<[Value; 2], Error> {
     let program = crates::installed(dirs, CYCLONEDX).await?;
     let mut command = Command::new(program);
     let cargo = cargo::command(dirs);
     command
         .args(["cyclonedx", "--describe", "binaries", "--format", "json"])
         .args(["--spec-version", FORMAT, "--no-build-deps"])
-        // The programs of all platforms.
-        .args(["--target", "all"])
+        .args(["--target", target])
         .env("CARGO", cargo.as_std().get_program())
         .env("SOURCE_DATE_EPOCH", plan.commit.time.to_string())
         .current_dir(&dirs.workspace);
     let made = exec::output(&mut command).await;
     let lists = [("", "baton"), ("plugin", krew::PROGRAM)].map(|(member, name)| {
-        let path = dirs
-            .workspace
-            .join(member)
-            .join(format!("{name}_bin.cdx.json"));
-        (name, files::read(&path))
+        let folder = dirs.workspace.join(member);
+        (
+            name,
+            files::read(&folder.join(format!("{name}_bin.cdx.json"))),
+        )
     });
     for member in MEMBERS {
-        remove_lists(&dirs.workspace.join(member)).map_err(|source| Error::File {
-            path: member.into(),
-            source,
-        })?;
+        let path = dirs.workspace.join(member);
+        remove_lists(&path).map_err(|source| Error::File { path, source })?;
     }
     made?;
     let [baton, plugin] = lists.map(|(name, text)| parse(name, &without_paths(&text?, dirs)));
@@ -94,7 +78,7 @@ fn without_paths(text: &str, dirs: &Dirs) -> String {
 }
 
 /// The Go modules of helm.
-async fn modules(dirs: &Dirs, helm: &Path) -> Result<Value, Error> {
+pub(super) async fn modules(dirs: &Dirs, helm: &Path) -> Result<Value, Error> {
     let program = tools::path(Tool::Cyclonedx, dirs).await?;
     let mut command = Command::new(program);
     command
@@ -108,9 +92,10 @@ fn parse(name: &str, text: &str) -> Result<Value, Error> {
     serde_json::from_str(text).map_err(|error| Error::Components(name.to_owned(), error))
 }
 
-/// The components of the image: the programs with theirs, and the certificates.
-fn of_image(plan: &Plan, digest: &str, programs: &[&Value]) -> Value {
-    let reference = format!("pkg:oci/baton@{digest}");
+/// The components of the image of a platform: its layers, the certificates, and the programs with
+/// theirs.
+pub(super) fn of_image(plan: &Plan, image: &OfPlatform, programs: [&Value; 2]) -> Value {
+    let reference = format!("pkg:oci/baton@{}", image.digest);
     let list = |value: &Value, field: &str| value[field].as_array().cloned().unwrap_or_default();
     let mut components = vec![json!({
         "type": "data",
@@ -118,8 +103,18 @@ fn of_image(plan: &Plan, digest: &str, programs: &[&Value]) -> Value {
         "name": "Certificate authorities of Mozilla (webpki-root-certs)",
         "licenses": [{ "license": { "id": "CDLA-Permissive-2.0" } }],
     })];
+    let layers = image.layers.iter().zip(LAYERS);
+    components.extend(layers.map(|(digest, name)| {
+        json!({
+            "type": "file",
+            "bom-ref": digest,
+            "name": format!("layer: {name}"),
+            "hashes": [{ "alg": "SHA-256", "content": digest.trim_start_matches("sha256:") }],
+        })
+    }));
     let mut dependencies = Vec::new();
     let mut direct = vec![json!("certificates")];
+    direct.extend(image.layers.iter().map(|digest| json!(digest)));
     for program in programs {
         let component = &program["metadata"]["component"];
         direct.push(component["bom-ref"].clone());
@@ -137,7 +132,7 @@ fn of_image(plan: &Plan, digest: &str, programs: &[&Value]) -> Value {
             "component": {
                 "type": "container",
                 "bom-ref": reference,
-                "name": "baton",
+                "name": format!("baton for linux/{}", image.platform.architecture()),
                 "version": VERSION,
                 "purl": reference,
                 "licenses": [{ "license": { "id": env!("CARGO_PKG_LICENSE") } }],

@@ -7,8 +7,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
+use serde_json::Value;
 
-use super::{Error, Plan};
+use super::{Error, components};
 use crate::archive::{self, Entry, sha256};
 use crate::charts;
 use crate::paths::Dirs;
@@ -17,24 +18,33 @@ use crate::paths::Dirs;
 pub(super) struct Files {
     folder: PathBuf,
     hashes: BTreeMap<String, String>,
+    /// Time in seconds of the files in archives.
+    time: u64,
 }
 
 impl Files {
-    /// Creates an empty folder. What was there before is removed.
-    pub(super) fn create(folder: &Path) -> Result<Self, Error> {
-        let failed = |source| Error::File {
+    /// Creates an empty folder. Earlier content is removed.
+    pub(super) fn create(folder: &Path, time: u64) -> Result<Self, Error> {
+        archive::empty_folder(folder).map_err(|source| Error::File {
             path: folder.to_owned(),
             source,
-        };
-        match fs::remove_dir_all(folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-            _ => {}
-        }
-        fs::create_dir_all(folder).map_err(failed)?;
+        })?;
         Ok(Self {
             folder: folder.to_owned(),
             hashes: BTreeMap::new(),
+            time,
         })
+    }
+
+    /// Moves the complete folder to its place, in place of an earlier one.
+    pub(super) fn finish(mut self, place: &Path) -> Result<Self, Error> {
+        let moved = archive::empty_folder(place).and_then(|()| fs::rename(&self.folder, place));
+        moved.map_err(|source| Error::File {
+            path: place.to_owned(),
+            source,
+        })?;
+        place.clone_into(&mut self.folder);
+        Ok(self)
     }
 
     pub(super) fn folder(&self) -> &Path {
@@ -55,15 +65,18 @@ impl Files {
 
     /// Writes a file about the other files.
     pub(super) fn add_unlisted(&self, name: &str, content: &[u8]) -> Result<(), Error> {
-        let path = self.path(name);
-        fs::write(&path, content).map_err(|source| Error::File { path, source })
+        write(&self.path(name), content)
     }
 
-    /// Packs a program with the license.
+    /// Writes the list of the components of another file, whose name is without its ending.
+    pub(super) fn add_components(&mut self, name: &str, list: &Value) -> Result<(), Error> {
+        self.add(&components::file(name), format!("{list:#}\n").as_bytes())
+    }
+
+    /// Packs a program with the license. `archive` is the name without its ending.
     pub(super) fn add_program(
         &mut self,
         dirs: &Dirs,
-        plan: &Plan,
         archive: &str,
         name: &str,
         program: &Path,
@@ -73,34 +86,27 @@ impl Files {
             Entry::File("LICENSE", 0o644, &license),
             Entry::File(name, 0o755, &program),
         ];
-        self.add_archive(archive, &entries, plan)
+        let packed = archive::tar(&entries, self.time)
+            .and_then(|archive| archive::gzip(&archive, Compression::best()));
+        self.add_archive(&format!("{archive}.tar.gz"), packed)
     }
 
     /// Packs a folder, under its own name.
-    pub(super) fn add_folder(
-        &mut self,
-        archive: &str,
-        folder: &Path,
-        plan: &Plan,
-    ) -> Result<(), Error> {
+    pub(super) fn add_folder(&mut self, archive: &str, folder: &Path) -> Result<(), Error> {
         let name = folder.file_name().unwrap_or_default();
         let files = charts::files(folder, Path::new(name)).map_err(|error| Error::File {
             path: folder.to_owned(),
             source: io::Error::other(error),
         })?;
-        let named: Vec<_> = files
+        let files = files
             .iter()
-            .map(|(path, content)| (path.display().to_string(), content))
-            .collect();
-        let named = named.iter();
-        let entries: Vec<_> = named
-            .map(|(path, content)| Entry::File(path, 0o644, content))
-            .collect();
-        self.add_archive(archive, &entries, plan)
+            .map(|(path, content)| (path.display().to_string(), content.as_slice()));
+        let packed = archive::packed(files, self.time, Compression::best());
+        self.add_archive(archive, packed)
     }
 
-    fn add_archive(&mut self, name: &str, entries: &[Entry<'_>], plan: &Plan) -> Result<(), Error> {
-        let packed = pack(entries, plan.commit.time).map_err(|source| Error::File {
+    fn add_archive(&mut self, name: &str, packed: io::Result<Vec<u8>>) -> Result<(), Error> {
+        let packed = packed.map_err(|source| Error::File {
             path: self.path(name),
             source,
         })?;
@@ -122,9 +128,11 @@ impl Files {
     }
 }
 
-/// Packs an archive whose bytes depend on its files only.
-pub(super) fn pack(entries: &[Entry<'_>], time: u64) -> io::Result<Vec<u8>> {
-    archive::gzip(&archive::tar(entries, time)?, Compression::best())
+pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), Error> {
+    fs::write(path, content).map_err(|source| Error::File {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 pub(super) fn bytes(path: &Path) -> Result<Vec<u8>, Error> {
@@ -148,15 +156,17 @@ mod tests {
     #[test]
     fn checksums_list_the_files_in_order() {
         let folder = tempfile::tempdir().unwrap();
-        let mut files = Files::create(&folder.path().join("0.1.0")).unwrap();
+        let [unfinished, place] = ["unfinished", "0.1.0"].map(|name| folder.path().join(name));
+        let mut files = Files::create(&unfinished, 0).unwrap();
         files.add("b", b"two").unwrap();
         files.add("a", b"one").unwrap();
         files.add_unlisted("c", b"three").unwrap();
         let expected = format!("{}  a\n{}  b\n", sha256(b"one"), sha256(b"two"));
         assert_eq!(files.checksums(), expected);
-        assert!(files.path("c").is_file());
+        assert!(!place.exists());
+        assert!(files.finish(&place).unwrap().path("c").is_file());
         // A second release of the version leaves nothing of the first one.
-        let files = Files::create(&folder.path().join("0.1.0")).unwrap();
-        assert!(!files.path("c").exists());
+        let files = Files::create(&unfinished, 0).unwrap();
+        assert!(!files.finish(&place).unwrap().path("c").exists());
     }
 }

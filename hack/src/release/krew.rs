@@ -1,11 +1,12 @@
 //! The manifest by which krew installs the kubectl plugin.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde_json::json;
 
-use super::files::Files;
+use super::files::{self, Files};
 use super::{Error, VERSION};
 use crate::generate;
 
@@ -34,12 +35,35 @@ impl Plugin {
         }
     }
 
-    /// The name of its archive.
-    pub(super) fn archive(&self) -> String {
-        format!(
-            "{PROGRAM}_{VERSION}_{}_{}.tar.gz",
-            self.os, self.architecture
-        )
+    /// The name of its archive, without its ending.
+    pub(super) fn name(&self) -> String {
+        format!("{PROGRAM}_{VERSION}_{}_{}", self.os, self.architecture)
+    }
+
+    fn archive(&self) -> String {
+        format!("{}.tar.gz", self.name())
+    }
+
+    pub(super) fn platform(&self) -> String {
+        format!("{}/{}", self.os, self.architecture)
+    }
+
+    /// The target of Rust of a plugin for macOS.
+    pub(super) fn target(&self) -> &'static str {
+        match self.architecture.as_str() {
+            "arm64" => "aarch64-apple-darwin",
+            _ => "x86_64-apple-darwin",
+        }
+    }
+
+    /// True if a program is for macOS and the architecture: the header of a Mach-O file has both.
+    fn fits(&self, program: &[u8]) -> bool {
+        let processor = match self.architecture.as_str() {
+            "arm64" => [0x0c, 0, 0, 1],
+            _ => [7, 0, 0, 1],
+        };
+        let header = [[0xcf, 0xfa, 0xed, 0xfe], processor].concat();
+        program.starts_with(&header)
     }
 }
 
@@ -61,6 +85,23 @@ impl FromStr for Plugin {
         });
         plugin.ok_or_else(|| NoPlugin(text.to_owned()))
     }
+}
+
+/// Checks plugins that were built elsewhere.
+///
+/// # Errors
+/// If one is no program for its platform, or there are two for one.
+pub(super) fn check(plugins: &[Plugin]) -> Result<(), Error> {
+    let mut platforms = BTreeSet::new();
+    for plugin in plugins {
+        if !plugin.fits(&files::bytes(&plugin.file)?) {
+            return Err(Error::Plugin(plugin.platform(), plugin.file.clone()));
+        }
+        if !platforms.insert(plugin.platform()) {
+            return Err(Error::Twice(plugin.platform()));
+        }
+    }
+    Ok(())
 }
 
 /// The manifest of plugins whose archives are files of the release.
@@ -103,7 +144,7 @@ mod tests {
     #[test]
     fn the_manifest_has_an_archive_for_each_platform() {
         let folder = tempfile::tempdir().unwrap();
-        let mut files = Files::create(folder.path()).unwrap();
+        let mut files = Files::create(folder.path(), 0).unwrap();
         let plugins = [
             Plugin::linux("amd64", PathBuf::new()),
             "darwin/arm64=plugin".parse().unwrap(),
@@ -122,6 +163,26 @@ mod tests {
         ] {
             assert!(manifest.contains(&text), "{text}: {manifest}");
         }
+    }
+
+    #[test]
+    fn plugins_are_checked_before_programs_are_built() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("plugin");
+        let checked = |platforms: &[&str]| {
+            let named = platforms
+                .iter()
+                .map(|it| format!("{it}={}", file.display()).parse().unwrap());
+            check(&named.collect::<Vec<_>>()).map_err(|error| error.to_string())
+        };
+        std::fs::write(&file, [0xcf, 0xfa, 0xed, 0xfe, 0x0c, 0, 0, 1, 0]).unwrap();
+        assert_eq!(checked(&["darwin/arm64"]), Ok(()));
+        let error = checked(&["darwin/amd64"]).unwrap_err();
+        assert!(error.starts_with("darwin/amd64: "), "{error}");
+        let error = checked(&["darwin/arm64", "darwin/arm64"]).unwrap_err();
+        assert!(error.contains("twice: darwin/arm64"), "{error}");
+        std::fs::remove_file(&file).unwrap();
+        assert!(checked(&["darwin/arm64"]).is_err());
     }
 
     #[test]

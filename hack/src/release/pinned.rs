@@ -1,17 +1,16 @@
 //! The manifests and the chart, with the image of the release.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::Path;
 
+use flate2::Compression;
 use flate2::read::GzDecoder;
-use tokio::process::Command;
 
-use super::files::{self, pack};
 use super::{Error, VERSION};
-use crate::archive::Entry;
 use crate::paths::Dirs;
-use crate::{chart, exec, tools};
+use crate::{archive, chart, exec};
 
 /// The image by its digest.
 #[derive(Clone, Copy, Debug)]
@@ -40,48 +39,38 @@ pub(super) async fn chart(
     image: Option<Image<'_>>,
 ) -> Result<Vec<u8>, Error> {
     let folder = dirs.workspace.join("target/chart");
-    fs::create_dir_all(&folder).map_err(|source| Error::File {
+    archive::empty_folder(&folder).map_err(|source| Error::File {
         path: folder.clone(),
         source,
     })?;
-    let mut command = Command::new(tools::helm(dirs).await?);
-    command
-        .arg("package")
-        .arg(chart::folder(dirs))
-        .arg("--destination")
-        .arg(&folder);
-    exec::output(&mut command).await?;
+    let mut command = chart::helm(dirs, "package").await?;
+    exec::output(command.arg("--destination").arg(&folder)).await?;
     let path = folder.join(format!("baton-{VERSION}.tgz"));
-    let mut entries = unpacked(&path).map_err(|source| Error::File { path, source })?;
-    if let Some(image) = image {
-        let values = entries
-            .iter_mut()
-            .find(|(name, _)| name == "baton/values.yaml");
-        if let Some((name, content)) = values {
-            *content = pinned(name, content, image)?;
-        }
-    }
-    let entries: Vec<_> = entries
-        .iter()
-        .map(|(name, content)| Entry::File(name, 0o644, content))
-        .collect();
-    pack(&entries, time).map_err(|source| Error::File {
-        path: folder,
+    let failed = |source| Error::File {
+        path: path.clone(),
         source,
-    })
+    };
+    let mut files = unpacked(&path).map_err(failed)?;
+    let values = "baton/values.yaml";
+    if let (Some(image), Some(content)) = (image, files.get_mut(values)) {
+        *content = pinned(values, content, image)?;
+    }
+    let files = files
+        .iter()
+        .map(|(name, content)| (name.clone(), content.as_slice()));
+    archive::packed(files, time, Compression::best()).map_err(failed)
 }
 
-fn unpacked(path: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
+fn unpacked(path: &Path) -> io::Result<BTreeMap<String, Vec<u8>>> {
     let mut archive = tar::Archive::new(GzDecoder::new(fs::File::open(path)?));
-    let mut entries = Vec::new();
+    let mut entries = BTreeMap::new();
     for entry in archive.entries()? {
         let mut entry = entry?;
         let name = entry.path()?.display().to_string();
         let mut content = Vec::new();
         entry.read_to_end(&mut content)?;
-        entries.push((name, content));
+        entries.insert(name, content);
     }
-    entries.sort();
     Ok(entries)
 }
 
@@ -105,21 +94,6 @@ fn pinned(name: &str, values: &[u8], image: Image<'_>) -> Result<Vec<u8>, Error>
         text = text.replacen(before, &after, 1);
     }
     Ok(text.into_bytes())
-}
-
-/// Replaces the version of the workspace in a file of the sources.
-pub(super) fn set_version(path: &Path, before: &str, after: &str) -> Result<(), Error> {
-    let text = files::read(path)?;
-    if !text.contains(before) {
-        return Err(Error::NoText {
-            path: path.display().to_string(),
-            text: before.to_owned(),
-        });
-    }
-    fs::write(path, text.replace(before, after)).map_err(|source| Error::File {
-        path: path.to_owned(),
-        source,
-    })
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Sets the version in the sources.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::jiff::Timestamp;
 
-use super::pinned::set_version;
 use super::{Error, VERSION, changelog, files};
 use crate::paths::Dirs;
 use crate::{cargo, exec};
@@ -21,17 +22,36 @@ const PLACES: [(&str, &str); 7] = [
 /// Sets the version in the sources, and gives the unreleased changes of the changelog to it.
 ///
 /// # Errors
-/// Before anything is written, if the changelog has no unreleased changes, or changes of this version.
+/// Before anything is written, if the version is not later, if the changelog has no unreleased
+/// changes or changes of this version, or if a place has changed.
 pub(super) async fn run(dirs: &Dirs, version: &semver::Version) -> Result<(), Error> {
+    let is_later = VERSION.parse().is_ok_and(|current| *version > current);
+    if !is_later {
+        return Err(Error::NotLater(version.clone()));
+    }
     let version = version.to_string();
     let path = dirs.workspace.join("CHANGELOG.md");
     let date = Timestamp::now().strftime("%F").to_string();
     let released = changelog::release(&files::read(&path)?, &version, &date)?;
+    let mut contents = BTreeMap::from([(path, released)]);
     for (file, text) in PLACES {
+        let path = dirs.workspace.join(file);
+        let content = match contents.remove(&path) {
+            Some(content) => content,
+            None => files::read(&path)?,
+        };
         let [before, after] = [VERSION, &version].map(|version| text.replace('@', version));
-        set_version(&dirs.workspace.join(file), &before, &after)?;
+        if !content.contains(&before) {
+            return Err(Error::NoText {
+                path: file.to_owned(),
+                text: before,
+            });
+        }
+        contents.insert(path, content.replace(&before, &after));
     }
-    std::fs::write(&path, released).map_err(|source| Error::File { path, source })?;
+    for (path, content) in contents {
+        files::write(&path, content.as_bytes())?;
+    }
     // Each crate has the version in the lock file.
     let mut update = cargo::command(dirs);
     exec::output(update.args(["update", "--workspace"])).await?;

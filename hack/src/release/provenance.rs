@@ -10,7 +10,7 @@ use crate::archive::sha256;
 use crate::exec;
 use crate::paths::Dirs;
 
-/// The files that pin what a release is built from.
+/// The files with the pinned inputs of a release.
 const PINS: [&str; 3] = ["Cargo.lock", "hack/helm/go.sum", "hack/release/go.sum"];
 
 /// The provenance of a release.
@@ -19,35 +19,54 @@ pub(super) struct Provenance {
     subjects: Vec<Value>,
 }
 
-/// The present time as text.
-pub(super) fn now() -> String {
+/// The start of a run, and its compilers.
+pub(super) struct Run {
+    started: String,
+    compilers: [String; 2],
+}
+
+impl Run {
+    pub(super) async fn start() -> Result<Self, Error> {
+        Ok(Self {
+            started: now(),
+            compilers: [
+                version("rustc", "--version").await?,
+                version("go", "version").await?,
+            ],
+        })
+    }
+}
+
+fn now() -> String {
     Timestamp::now().strftime("%FT%TZ").to_string()
 }
 
 impl Provenance {
-    /// The provenance of the files so far and of the image.
-    pub(super) async fn new(
+    /// The provenance of the files so far and of the image. Plugins that were built elsewhere are
+    /// among its inputs.
+    pub(super) fn new(
         dirs: &Dirs,
         plan: &Plan,
         files: &Files,
         digest: &str,
-        started: &str,
+        run: &Run,
     ) -> Result<Self, Error> {
-        let repository = env!("CARGO_PKG_REPOSITORY");
-        let mut sources = vec![json!({
-            "uri": format!("git+{repository}"),
+        let mut inputs = vec![json!({
+            "uri": format!("git+{}", plan.source),
             "digest": { "gitCommit": plan.commit.revision() },
         })];
-        for name in PINS {
-            let content = files::bytes(&dirs.workspace.join(name))?;
-            sources.push(json!({ "name": name, "digest": { "sha256": sha256(&content) } }));
+        let pinned = PINS.map(|name| (name.to_owned(), dirs.workspace.join(name)));
+        let plugins = plan.plugins.iter();
+        let plugins = plugins.map(|it| (format!("plugin {}", it.platform()), it.file.clone()));
+        for (name, path) in pinned.into_iter().chain(plugins) {
+            let hash = sha256(&files::bytes(&path)?);
+            inputs.push(json!({ "name": name, "digest": { "sha256": hash } }));
         }
-        let [rust, go] = [("rustc", "--version"), ("go", "version")];
-        let compilers = [version(rust).await?, version(go).await?];
         let platforms = plan.platforms.iter();
         let platforms: Vec<_> = platforms
             .map(|it| format!("linux/{}", it.architecture()))
             .collect();
+        let repository = env!("CARGO_PKG_REPOSITORY");
         let predicate = json!({
             "buildDefinition": {
                 "buildType": format!("{repository}/build-types/cargo-dev-release/v1"),
@@ -55,13 +74,15 @@ impl Provenance {
                     "version": VERSION,
                     "platforms": platforms,
                     "image": plan.tagged(),
+                    "downloadUrl": plan.download_url,
+                    "source": plan.source,
                 },
-                "internalParameters": { "compilers": compilers },
-                "resolvedDependencies": sources,
+                "internalParameters": { "compilers": run.compilers },
+                "resolvedDependencies": inputs,
             },
             "runDetails": {
                 "builder": { "id": plan.builder },
-                "metadata": { "startedOn": started, "finishedOn": now() },
+                "metadata": { "startedOn": run.started, "finishedOn": now() },
             },
         });
         let hashes = files.hashes().iter();
@@ -94,7 +115,7 @@ impl Provenance {
     }
 }
 
-async fn version((program, argument): (&str, &str)) -> Result<String, Error> {
+async fn version(program: &str, argument: &str) -> Result<String, Error> {
     let text = exec::output(Command::new(program).arg(argument)).await?;
     Ok(text.trim().to_owned())
 }

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use tokio::process::Command;
 
-use super::files::Files;
+use super::files::{Files, write};
 use super::provenance::Provenance;
 use super::{Error, FOLDER, components};
 use crate::exec;
+use crate::image::Image;
 use crate::paths::Dirs;
 use crate::tools::{self, Tool};
 
@@ -52,12 +53,15 @@ pub(super) struct Signer {
     key: Key,
     /// The folder of the settings.
     settings: PathBuf,
+    /// True for a registry without TLS.
+    insecure: bool,
 }
 
 impl Signer {
     /// Checks that the key can be used.
-    pub(super) async fn new(dirs: &Dirs, key: &Key) -> Result<Self, Error> {
-        let is_file = !key.name.contains("://");
+    pub(super) async fn new(dirs: &Dirs, key: &Key, insecure: bool) -> Result<Self, Error> {
+        // A key in a variable is one in a file.
+        let is_file = !key.name.contains("://") || key.name.starts_with("env://");
         // cosign would ask on a terminal.
         let is_known = key.password.is_some() || std::env::var_os(PASSWORD).is_some();
         if is_file && !is_known {
@@ -75,6 +79,7 @@ impl Signer {
             cosign: tools::path(Tool::Cosign, dirs).await?,
             key: key.clone(),
             settings,
+            insecure,
         };
         // It fails with a wrong password.
         signer.public_key().await?;
@@ -119,7 +124,7 @@ impl Signer {
     /// Signs the provenance of all files.
     pub(super) async fn attest(&self, files: &Files, provenance: &Provenance) -> Result<(), Error> {
         let statement = self.settings.join("statement.json");
-        write(&statement, &provenance.statement())?;
+        write(&statement, provenance.statement().as_bytes())?;
         let mut command = self.signing("attest-blob");
         command
             .arg("--statement")
@@ -132,29 +137,44 @@ impl Signer {
         Ok(())
     }
 
-    /// Signs an image in its registry, and adds its provenance and its components.
+    /// Signs a pushed image in its registry, and adds its provenance, and the components of each
+    /// platform.
     pub(super) async fn sign_image(
         &self,
         files: &Files,
-        image: &str,
+        reference: &str,
+        image: &Image,
         provenance: &Provenance,
     ) -> Result<(), Error> {
-        exec::output(self.signing("sign").arg(image)).await?;
+        let mut command = self.for_registry("sign");
+        exec::output(command.args(["--recursive", reference])).await?;
         let predicate = self.settings.join("predicate.json");
-        write(&predicate, &provenance.predicate())?;
-        let components = files.path(&components::file("baton-image"));
-        for (kind, predicate) in [("slsaprovenance1", predicate), ("cyclonedx", components)] {
-            let mut command = self.signing("attest");
-            command.args(["--type", kind, "--predicate"]).arg(predicate);
-            exec::output(command.arg(image)).await?;
+        write(&predicate, provenance.predicate().as_bytes())?;
+        self.add(reference, "slsaprovenance1", &predicate).await?;
+        let repository = reference.split('@').next().unwrap_or(reference);
+        for made in &image.platforms {
+            let name = components::image_name(made.platform.architecture());
+            let reference = format!("{repository}@{}", made.digest);
+            let list = files.path(&components::file(&name));
+            self.add(&reference, "cyclonedx", &list).await?;
         }
         Ok(())
     }
-}
 
-fn write(path: &Path, text: &str) -> Result<(), Error> {
-    fs::write(path, text).map_err(|source| Error::File {
-        path: path.to_owned(),
-        source,
-    })
+    /// Adds a signed statement to an image.
+    async fn add(&self, reference: &str, kind: &str, predicate: &Path) -> Result<(), Error> {
+        let mut command = self.for_registry("attest");
+        command.args(["--type", kind, "--predicate"]).arg(predicate);
+        exec::output(command.arg(reference)).await?;
+        Ok(())
+    }
+
+    /// A task of cosign that signs in a registry.
+    fn for_registry(&self, task: &str) -> Command {
+        let mut command = self.signing(task);
+        if self.insecure {
+            command.args(["--allow-http-registry", "--allow-insecure-registry"]);
+        }
+        command
+    }
 }

@@ -1,4 +1,4 @@
-//! Tries a release on this machine: what its users do to verify and install it.
+//! Tries a release on this machine, by the steps of its users: verification and installation.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,6 +8,7 @@ use tokio::process::Command;
 use super::files::Files;
 use super::signatures::{self, Key};
 use super::{Error, FOLDER, Plan, Release, VERSION, make};
+use crate::archive;
 use crate::exec;
 use crate::image::registry::Registry;
 use crate::paths::Dirs;
@@ -19,32 +20,28 @@ const PASSWORD: &str = "of a trial";
 /// Makes the files with a new key and a registry on this machine, and checks them.
 pub(super) async fn run(dirs: &Dirs, plan: &mut Plan) -> Result<(), Error> {
     let folder = dirs.workspace.join(FOLDER).join("trial");
-    let failed = |source| Error::File {
+    archive::empty_folder(&folder).map_err(|source| Error::File {
         path: folder.clone(),
         source,
-    };
-    if folder.exists() {
-        fs::remove_dir_all(&folder).map_err(failed)?;
-    }
-    fs::create_dir_all(&folder).map_err(failed)?;
+    })?;
     let cosign = tools::path(Tool::Cosign, dirs).await?;
     let keys = Keys::make(&cosign, &folder).await?;
     let registry = Registry::start(dirs, &folder).await?;
     plan.image = Some(format!("{}/team/baton", registry.address));
-    plan.insecure = true;
+    (plan.push, plan.insecure) = (true, true);
     plan.key = Some(Key {
         name: keys.private("own"),
         password: Some(PASSWORD),
     });
-    let release = make(dirs, plan).await?;
-    let verified = Verified {
+    let release = make(dirs, plan, &folder.join("files")).await?;
+    let verifier = Verifier {
         cosign: &cosign,
         keys: &keys,
         release: &release,
     };
-    verified.checksums(&folder).await?;
-    verified.signatures().await?;
-    verified.image().await?;
+    verifier.checksums(&folder).await?;
+    verifier.signatures().await?;
+    verifier.image().await?;
     chart(dirs, &release).await?;
     plugin(dirs, &release.files, &folder).await?;
     println!("{}", release.files.folder().display());
@@ -76,14 +73,14 @@ impl Keys {
     }
 }
 
-/// A release with what its signatures are verified by.
-struct Verified<'a> {
+/// A release with the keys for its signatures.
+struct Verifier<'a> {
     cosign: &'a Path,
     keys: &'a Keys,
     release: &'a Release,
 }
 
-impl Verified<'_> {
+impl Verifier<'_> {
     /// `sha256sum` finds all files, and finds a changed one.
     async fn checksums(&self, folder: &Path) -> Result<(), Error> {
         let files = &self.release.files;
@@ -165,9 +162,17 @@ impl Verified<'_> {
             self.command("verify", "other").arg(image),
         )
         .await?;
-        for kind in ["slsaprovenance1", "cyclonedx"] {
+        let attested = |kind: &str, image: &str| {
             let mut command = self.command("verify-attestation", "own");
-            exec::output(command.args(["--type", kind, image])).await?;
+            command.args(["--type", kind, image]);
+            command
+        };
+        exec::output(&mut attested("slsaprovenance1", image)).await?;
+        // Each platform has its own components.
+        let repository = image.split('@').next().unwrap_or(image);
+        for digest in &self.release.platforms {
+            let image = format!("{repository}@{digest}");
+            exec::output(&mut attested("cyclonedx", &image)).await?;
         }
         Ok(())
     }
@@ -208,14 +213,14 @@ async fn plugin(dirs: &Dirs, files: &Files, folder: &Path) -> Result<(), Error> 
     exec::output(&mut validate).await?;
     let root = folder.join("krew");
     let here = crate::image::programs::Platform::here()?;
-    let archive = super::krew::Plugin::linux(here.architecture(), PathBuf::new()).archive();
+    let plugin = super::krew::Plugin::linux(here.architecture(), PathBuf::new());
     let krew = tools::path(Tool::Krew, dirs).await?;
     let mut install = Command::new(krew);
     install
         .args(["install", "--manifest"])
         .arg(&manifest)
         .arg("--archive")
-        .arg(files.path(&archive))
+        .arg(files.path(&format!("{}.tar.gz", plugin.name())))
         .env("KREW_ROOT", &root)
         .env("KREW_NO_UPGRADE_CHECK", "1");
     exec::output(&mut install).await?;

@@ -51,12 +51,13 @@ pub(super) async fn for_linux(
 ) -> Result<PathBuf, Error> {
     let _lock = lock(dirs).await?;
     let suite = tool.suite();
+    let go = go(&[tool], dirs, pins).await?;
+    // Another version of Go makes another program.
     let mut target = suite.dir(dirs, pins).into_os_string();
-    target.push(format!("-linux-{architecture}"));
+    target.push(format!("-linux-{architecture}-{go}"));
     let target = PathBuf::from(target);
     let program = target.join(tool.name());
     if !program.is_file() {
-        let go = go(&[tool], dirs, pins).await?;
         let go = (go.as_str(), Some(architecture));
         build_suite(suite, &[tool], go, &target, dirs, pins).await?;
     }

@@ -21,8 +21,8 @@ pub(crate) const MDBOOK: CrateTool = CrateTool {
     args: &["--no-default-features", "--features", "search"],
 };
 
-/// Checks licenses, sources and duplicates of dependencies. A build without optimisation takes less
-/// time than it saves.
+/// Checks licenses, sources and duplicates of dependencies. The debug build saves more time than the
+/// slower check costs.
 pub(crate) const DENY: CrateTool = CrateTool {
     name: "cargo-deny",
     version: "0.20.2",
