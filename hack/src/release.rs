@@ -32,6 +32,18 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The folder of releases in the workspace.
 const FOLDER: &str = "target/releases";
 
+/// The options of the files.
+const FOR_FILES: [&str; 8] = [
+    "key",
+    "image",
+    "platform",
+    "plugin",
+    "download_url",
+    "source",
+    "builder",
+    "trial",
+];
+
 /// Options of `cargo dev release`.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "they are flags")]
@@ -40,7 +52,7 @@ pub(crate) struct Options {
     version: Option<semver::Version>,
     /// Set the version in the sources, and give the unreleased changes of the changelog to it; make no
     /// files
-    #[arg(long, requires = "version", exclusive = true)]
+    #[arg(long, requires = "version", conflicts_with_all = FOR_FILES)]
     prepare: bool,
     /// Sign with this key of cosign: a file, with its password in `COSIGN_PASSWORD`, or the URI of a key
     /// in a key management service. Without a key nothing is signed
