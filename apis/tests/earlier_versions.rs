@@ -1,8 +1,8 @@
-//! Objects that earlier versions have stored are read without a loss.
+//! Objects that earlier states of Baton have stored are read without a loss.
 //!
-//! `objects/VERSION.json` has objects of all kinds, as a cluster had them during the tests of that
-//! version: together they have all fields that were written then. A field that a later version would
-//! not read is lost at its next write of the object.
+//! Each file in `objects` has objects of all kinds, as a cluster had them during the tests on that day
+//! or of that version: together they have all fields that were written then. A field that a later
+//! version does not read is lost at its next write of the object.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,14 @@ use baton_apis::{
     Application, CapacityTarget, Cluster, ClusterObjectDeployment, ClusterObjectSet,
     ClusterObjectSetPhase, ClusterObjectSlice, InstallationTarget, ObjectDeployment, ObjectSet,
     ObjectSetPhase, ObjectSlice, Release, RolloutBlock, SiteApplication, SiteAssignment,
-    SiteDeployment, TrafficTarget, kinds::Kind,
+    SiteDeployment, TrafficTarget,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-/// The versions with their objects.
-const VERSIONS: [(&str, &str); 1] = [("0.1.0", include_str!("objects/0.1.0.json"))];
+/// The days or versions, with the number of kinds at that time and the objects.
+const EARLIER: [(&str, usize, &str); 1] =
+    [("2026-11-30", 18, include_str!("objects/2026-11-30.json"))];
 
 /// Reads an object and writes it again.
 fn round_trip<T: Serialize + DeserializeOwned>(object: &Value) -> Result<Value, String> {
@@ -60,7 +61,7 @@ fn lost(before: &Value, after: &Value, path: &str) -> Vec<String> {
 
 #[test]
 fn objects_of_earlier_versions_lose_nothing() {
-    for (version, text) in VERSIONS {
+    for (version, count, text) in EARLIER {
         let objects: Vec<Value> = serde_json::from_str(text).unwrap();
         let mut kinds = BTreeSet::new();
         for object in &objects {
@@ -94,8 +95,7 @@ fn objects_of_earlier_versions_lose_nothing() {
             assert_eq!(lost, Vec::<String>::new(), "{name}");
             kinds.insert(object["kind"].as_str().unwrap());
         }
-        let all: BTreeSet<_> = Kind::ALL.iter().map(|kind| kind.name).collect();
-        assert_eq!(kinds, all, "{version} has an object of each kind");
+        assert_eq!(kinds.len(), count, "{version}: {kinds:?}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Archives whose bytes depend on their files only, hashes, and empty folders.
+//! Archives whose bytes depend on their files only. Also hashes and empty folders.
 
 use std::fmt::Write as _;
 use std::path::Path;

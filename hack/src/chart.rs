@@ -15,38 +15,57 @@ const LAST: &str = "Deployment";
 /// The annotation by which `helm uninstall` keeps a definition.
 const KEPT: &str = "  annotations:\n    helm.sh/resource-policy: keep\n";
 
-/// The choices of values that are rendered for a check: each switches something on or off.
-const VALUES: [&[&str]; 8] = [
-    &[],
-    &["releases.enabled=false", "sites.enabled=false"],
-    &["tenants.enabled=true", "manager.webhook=false"],
-    &[
-        "manager.clustersNamespace=shipper-system",
-        "manager.replicas=1",
-        "manager.chartCache.existingClaim=charts",
-    ],
-    &[
-        "networkPolicy.enabled=true",
-        "podDisruptionBudget.enabled=false",
-    ],
-    &[
-        "monitoring.podMonitor=true",
-        "monitoring.serviceMonitor=true",
-        "monitoring.prometheusRule=true",
-        "monitoring.dashboard=true",
-    ],
-    &[
-        "manager.enabled=false",
-        "agent.enabled=true",
-        "agent.cluster=eu-1",
-    ],
-    &[
-        "agent.enabled=true",
-        "agent.cluster=eu-1",
-        "agent.claim=false",
-        "agent.resources.limits.memory=512Mi",
-        "agent.priorityClassName=system-cluster-critical",
-    ],
+/// The choices of values that are rendered for a check: each switches something on or off. The
+/// rendering contains the text.
+const VALUES: [(&[&str], &str); 8] = [
+    (&[], "name: baton-manager"),
+    (&["releases.enabled=false", "sites.enabled=false"], "640Mi"),
+    (
+        &["tenants.enabled=true", "manager.webhook=false"],
+        "--default-service-account=default",
+    ),
+    (
+        &[
+            "manager.clustersNamespace=shipper-system",
+            "manager.replicas=1",
+            "manager.chartCache.existingClaim=charts",
+        ],
+        "  name: baton-clusters\n  namespace: shipper-system\n",
+    ),
+    (
+        &[
+            "networkPolicy.enabled=true",
+            "podDisruptionBudget.enabled=false",
+        ],
+        "kind: NetworkPolicy",
+    ),
+    (
+        &[
+            "monitoring.podMonitor=true",
+            "monitoring.serviceMonitor=true",
+            "monitoring.prometheusRule=true",
+            "monitoring.dashboard=true",
+        ],
+        "kind: PrometheusRule",
+    ),
+    (
+        &[
+            "manager.enabled=false",
+            "agent.enabled=true",
+            "agent.cluster=eu-1",
+        ],
+        "--cluster=eu-1",
+    ),
+    (
+        &[
+            "agent.enabled=true",
+            "agent.cluster=eu-1",
+            "agent.claim=false",
+            "agent.resources.limits.memory=512Mi",
+            "agent.priorityClassName=system-cluster-critical",
+        ],
+        "memory: 512Mi",
+    ),
 ];
 
 /// The reason that the chart cannot be rendered.
@@ -58,6 +77,14 @@ pub enum Error {
     /// helm refused the chart or the values.
     #[error(transparent)]
     Helm(#[from] exec::Error),
+    /// The rendering of values lacks a text.
+    #[error("the values {values:?} do not render {text:?}")]
+    NotRendered {
+        /// The values.
+        values: String,
+        /// The expected text.
+        text: &'static str,
+    },
     /// The chart does not refuse values that cannot work, or not for this reason.
     #[error("the chart does not refuse the values {values:?} with {message:?}: {answer}")]
     NotRefused {
@@ -135,8 +162,11 @@ const NAMESPACE: &str = "baton-system";
 /// # Errors
 /// If helm is missing, or names a fault.
 pub(crate) async fn check(dirs: &Dirs) -> Result<(), Error> {
-    for values in VALUES {
-        template(dirs, NAMESPACE, values).await?;
+    for (values, text) in VALUES {
+        if !template(dirs, NAMESPACE, values).await?.contains(text) {
+            let values = values.join(",");
+            return Err(Error::NotRendered { values, text });
+        }
         let mut lint = helm(dirs, "lint").await?;
         lint.args(["--strict", "--quiet"]).args(set(values));
         exec::output(&mut lint).await?;

@@ -32,10 +32,12 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The folder of releases in the workspace.
 const FOLDER: &str = "target/releases";
 
-/// The options of the files.
-const FOR_FILES: [&str; 8] = [
+/// The options that concern the files of a release.
+const FOR_FILES: [&str; 10] = [
     "key",
     "image",
+    "push",
+    "insecure",
     "platform",
     "plugin",
     "download_url",
@@ -60,7 +62,7 @@ pub(crate) struct Options {
     key: Option<String>,
     /// Name this repository of the image, such as registry.example/team/baton, in the manifests, in the
     /// chart and in the program
-    #[arg(long, value_name = "REPOSITORY")]
+    #[arg(long, value_name = "REPOSITORY", value_parser = repository)]
     image: Option<String>,
     /// Push the image to its repository, with the version as tag, after all files are made
     #[arg(long, requires = "image")]
@@ -85,7 +87,7 @@ pub(crate) struct Options {
     builder: Option<String>,
     /// Make the files of any commit with a new key and a registry on this machine; then verify them
     /// with cosign, install the plugin with krew, and change files to see that they are refused
-    #[arg(long, conflicts_with_all = ["key", "image", "plugin"])]
+    #[arg(long, conflicts_with_all = ["key", "image", "push", "insecure", "plugin"])]
     trial: bool,
 }
 
@@ -137,6 +139,15 @@ pub(crate) enum Error {
     NoPassword(String),
     #[error("{0}")]
     Trial(String),
+}
+
+/// Parses the repository of an image, which has neither a tag nor a digest.
+fn repository(text: &str) -> Result<String, &'static str> {
+    let name = text.rsplit('/').next().unwrap_or_default();
+    if name.is_empty() || name.contains(['@', ':']) || text.contains('@') {
+        return Err("write the repository without a tag or digest");
+    }
+    Ok(text.to_owned())
 }
 
 /// The inputs of a release besides the sources.
@@ -230,7 +241,7 @@ impl Plan {
     }
 }
 
-/// Makes all files, and publishes the image. The folder appears when it is complete.
+/// Makes all files, and then publishes the image. The folder appears when it is complete.
 async fn make(dirs: &Dirs, plan: &Plan, folder: &Path) -> Result<Release, Error> {
     // An error of the key is reported before the programs are built.
     let signer = match &plan.key {
@@ -266,6 +277,7 @@ async fn make(dirs: &Dirs, plan: &Plan, folder: &Path) -> Result<Release, Error>
     } else {
         files.add_unlisted("provenance.json", provenance.statement().as_bytes())?;
     }
+    let files = files.finish(folder)?;
     let pushed = match tagged.filter(|_| plan.push) {
         Some(reference) => Some(image::push(dirs, &image, &reference, plan.insecure).await?),
         None => None,
@@ -276,7 +288,7 @@ async fn make(dirs: &Dirs, plan: &Plan, folder: &Path) -> Result<Release, Error>
             .await?;
     }
     Ok(Release {
-        files: files.finish(folder)?,
+        files,
         image: pushed,
         platforms: image.platforms.into_iter().map(|it| it.digest).collect(),
     })
@@ -315,4 +327,55 @@ async fn add_programs(
         files.add_components(&plugin.name(), list)?;
     }
     Ok(plugins.into_iter().map(|(plugin, _)| plugin).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn parsed(line: &str) -> Result<Options, clap::Error> {
+        let parsed =
+            Line::try_parse_from([&["release"], &*line.split(' ').collect::<Vec<_>>()].concat());
+        parsed.map(|line| line.options)
+    }
+
+    #[test]
+    fn options_without_an_effect_are_refused() {
+        for line in [
+            "0.2.0 --key k --image r.example/baton --push",
+            "0.2.0 --prepare",
+            "--trial --platform linux/arm64,linux/amd64",
+        ] {
+            assert!(parsed(line).is_ok(), "{line}");
+        }
+        for line in [
+            "--prepare",
+            "0.2.0 --prepare --push",
+            "0.2.0 --prepare --source https://x",
+            "--trial --push",
+            "--trial --image r.example/baton --push --insecure",
+            "--push",
+            "--insecure --image r.example/baton",
+        ] {
+            assert!(parsed(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn an_image_is_a_repository() {
+        for text in ["r.example:5000/team/baton", "baton"] {
+            assert_eq!(repository(text), Ok(text.to_owned()));
+        }
+        for text in ["r/baton:0.2.0", "r/baton@sha256:1", "r/", ""] {
+            assert!(repository(text).is_err(), "{text}");
+        }
+    }
 }

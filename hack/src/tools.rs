@@ -1,5 +1,5 @@
-//! The binaries of the bed, helm and promtool: existing ones are used, missing ones are built from
-//! the pinned Go modules.
+//! The binaries of the bed and of other tools: existing ones are used, missing ones are built from the
+//! pinned Go modules or installed from their crates.
 
 mod build;
 pub(crate) mod crates;

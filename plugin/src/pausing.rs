@@ -68,41 +68,48 @@ pub(crate) async fn switched(
     }
 }
 
-/// Pauses the revisions of a paused deployment, as the manager does. A note names the revisions that
-/// cannot be paused here, such as without the right to it; the manager pauses them.
+/// Pauses the revisions of a paused deployment, as the manager does. If that is not possible here,
+/// such as without the right to it, a note has the reason; the manager pauses them later.
 async fn pause_revisions(cluster: &Cluster, subject: &Pausable) {
     let Pausable::Deployment(deployment) = subject else {
         return;
     };
-    if let Err(error) = try_pause_revisions(cluster, deployment).await {
+    if let Err(error) = try_pause_revisions(cluster, &deployment.target()).await {
         report(&format!(
-            "note: the revisions are not paused before a manager runs: {error}"
+            "note: revisions of {} are not paused before a manager runs: {error}",
+            name(subject.object())
         ));
     }
 }
 
-async fn try_pause_revisions(cluster: &Cluster, deployment: &Deployment) -> Result<(), Error> {
+async fn try_pause_revisions(cluster: &Cluster, deployment: &Target) -> Result<(), Error> {
     let mut rounds = ROUNDS;
     loop {
         rounds -= 1;
-        let chain = chain(cluster, &deployment.target()).await?;
-        let mut conflict = None;
+        let chain = chain(cluster, deployment).await?;
+        // Somebody may have resumed it meanwhile.
+        if !chain.deployment.is_some_and(|it| it.spec.paused) {
+            return Ok(());
+        }
+        let (mut conflict, mut refused) = (None, None);
         for revision in chain.revisions {
             let Some(patch) = with_deployment(&revision) else {
                 continue;
             };
             let subject = Pausable::Revision(Box::new(revision));
             match write(cluster, &subject, &patch, false).await {
+                Ok(()) => {}
                 Err(error) if error.is_code(409) => conflict = Some(error),
                 // It was deleted meanwhile.
                 Err(error) if error.is_code(404) => {}
-                written => written?,
+                Err(error) => refused = Some(error),
             }
         }
-        match conflict {
-            None => return Ok(()),
-            Some(error) if rounds == 0 => return Err(error),
-            Some(_) => {}
+        match (refused, conflict) {
+            (Some(error), _) => return Err(error),
+            (None, None) => return Ok(()),
+            (None, Some(error)) if rounds == 0 => return Err(error),
+            (None, Some(_)) => {}
         }
     }
 }

@@ -17,6 +17,18 @@ fn schemas_of_both_scopes_differ_in_descriptions_only() {
 }
 
 #[test]
+fn objects_are_stored_as_v1alpha1() {
+    for definition in baton_apis::crds() {
+        let versions = definition.spec.versions.iter();
+        let stored: Vec<_> = versions
+            .filter(|version| version.storage)
+            .map(|version| version.name.as_str())
+            .collect();
+        assert_eq!(stored, ["v1alpha1"], "{:?}", definition.metadata.name);
+    }
+}
+
+#[test]
 fn immutability_messages() {
     let both = [
         "previous is immutable",

@@ -93,7 +93,7 @@ fn parse(name: &str, text: &str) -> Result<Value, Error> {
 }
 
 /// The components of the image of a platform: its layers, the certificates, and the programs with
-/// theirs.
+/// their components.
 pub(super) fn of_image(plan: &Plan, image: &OfPlatform, programs: [&Value; 2]) -> Value {
     let reference = format!("pkg:oci/baton@{}", image.digest);
     let list = |value: &Value, field: &str| value[field].as_array().cloned().unwrap_or_default();

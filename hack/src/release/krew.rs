@@ -40,7 +40,8 @@ impl Plugin {
         format!("{PROGRAM}_{VERSION}_{}_{}", self.os, self.architecture)
     }
 
-    fn archive(&self) -> String {
+    /// The name of its archive.
+    pub(super) fn archive(&self) -> String {
         format!("{}.tar.gz", self.name())
     }
 

@@ -9,13 +9,15 @@ use crate::paths::Dirs;
 use crate::{cargo, exec};
 
 /// The places of the version: a file, and the text with `@` for the version.
-const PLACES: [(&str, &str); 7] = [
+const PLACES: [(&str, &str); 9] = [
     ("Cargo.toml", "[workspace.package]\nversion = \"@\""),
     ("charts/baton/Chart.yaml", "\nversion: @\nappVersion: @\n"),
     ("README.md", "baton:@`"),
     ("README.md", "baton-@-linux"),
     ("docs/operate/install.md", "baton:@"),
     ("docs/operate/install.md", "baton-@-linux"),
+    ("docs/operate/install.md", "baton-@.tgz"),
+    ("docs/operate/install.md", "baton_@_image"),
     ("hack/src/image.rs", "baton:@"),
 ];
 

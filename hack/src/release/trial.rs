@@ -12,7 +12,7 @@ use crate::archive;
 use crate::exec;
 use crate::image::registry::Registry;
 use crate::paths::Dirs;
-use crate::tools::{self, Tool, Toolbox};
+use crate::tools::{self, Tool};
 
 /// The password of the key of a trial.
 const PASSWORD: &str = "of a trial";
@@ -220,12 +220,12 @@ async fn plugin(dirs: &Dirs, files: &Files, folder: &Path) -> Result<(), Error> 
         .args(["install", "--manifest"])
         .arg(&manifest)
         .arg("--archive")
-        .arg(files.path(&format!("{}.tar.gz", plugin.name())))
+        .arg(files.path(&plugin.archive()))
         .env("KREW_ROOT", &root)
         .env("KREW_NO_UPGRADE_CHECK", "1");
     exec::output(&mut install).await?;
-    let toolbox = Toolbox::prepare(dirs).await?;
-    let mut version = Command::new(toolbox.path(Tool::Kubectl));
+    let kubectl = tools::path(Tool::Kubectl, dirs).await?;
+    let mut version = Command::new(kubectl);
     version
         .args(["baton", "version", "--client"])
         .env("PATH", root.join("bin"));

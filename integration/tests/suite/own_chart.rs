@@ -94,6 +94,10 @@ fn other_values_are_valid(helm: &Helm<'_>, chart: &str) {
             "claimName: \"charts\"",
         ),
         (
+            "manager.clustersNamespace=kube-public",
+            "  name: baton-clusters\n  namespace: kube-public\n",
+        ),
+        (
             "releases.enabled=false,sites.enabled=false",
             "\"memory\":\"640Mi\"",
         ),

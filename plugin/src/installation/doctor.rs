@@ -20,7 +20,7 @@ use crate::{connect::Cluster, error::Error};
 
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 /// The minor versions of Kubernetes that Baton is tested with.
-const TESTED: [u32; 3] = [33, 36, 37];
+const TESTED: [u32; 5] = [33, 34, 35, 36, 37];
 /// The largest difference between two clocks that is no finding.
 const SKEW: Duration = Duration::from_secs(5);
 
@@ -188,6 +188,9 @@ fn idle(manager: &Manager, now: Timestamp) -> String {
                 "{leader} in the namespace {namespace} has not renewed its lease for {seconds} s"
             )
         }
+        (None, Some(seconds)) => {
+            format!("no manager has led in the namespace {namespace} for {seconds} s")
+        }
         _ => format!("no manager leads in the namespace {namespace}"),
     }
 }
@@ -296,6 +299,14 @@ fn clock(subject: &str, time: Timestamp, server: Timestamp) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_readme_lists_the_tested_versions() {
+        let readme = include_str!("../../../README.md");
+        for minor in TESTED {
+            assert!(readme.contains(&format!("1.{minor}")), "1.{minor}");
+        }
+    }
 
     #[test]
     fn a_lease_of_the_past_is_faulty_only_if_no_manager_leads() {

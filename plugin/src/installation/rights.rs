@@ -55,11 +55,18 @@ pub(super) async fn check(
         .await?;
     let denied: BTreeSet<String> = denied.iter().flatten().map(title).collect();
     if denied.is_empty() {
-        let text = format!("{user} has all that it needs for its own work");
+        let secrets = match clusters {
+            Some(_) => "",
+            None => {
+                "; its rights to the Secrets of clusters are not reviewed, as no manager names their namespace"
+            }
+        };
+        let text = format!("{user} has all that it needs for its own work{secrets}");
         return Ok(Finding::new(SUBJECT, State::Fine, text));
     }
     let text = format!("{user} may not {}", some_of(&denied));
-    let way_out = "Apply config/rbac; --service-account names another account.";
+    let way_out = "Apply config/rbac, with the Role baton-clusters in the namespace of the Secrets of clusters; \
+        --service-account names another account.";
     Ok(Finding::new(SUBJECT, State::Faulty, text).way_out(way_out))
 }
 

@@ -28,6 +28,30 @@ async fn manager(ns: &TestNamespace) -> Manager {
     manager
 }
 
+/// A new manager repairs an object, deletes a revision, and reports the pause of another one, whose
+/// object it has not touched.
+async fn continues(ns: &TestNamespace, hello: &Entry, leaving: &Value, menu: &Value) {
+    ns.eventually("the other object to be repaired", async || {
+        ns.live(hello).await["data"]["greeting"] == "hello"
+    })
+    .await;
+    ns.eventually("the deleted revision to be gone", async || {
+        ns.cluster().get(leaving).await.is_none() && ns.get(&configmap("leaving")).await.is_none()
+    })
+    .await;
+    ns.eventually("the pause to be reported", async || {
+        let sets = ns.cluster().list(&ns.set_ref("any"), "").await;
+        let is_paused = |set: &Value| {
+            let conditions = set["status"]["conditions"].as_array();
+            let mut conditions = conditions.into_iter().flatten();
+            conditions.any(|it| it["type"] == "Paused" && it["status"] == "True")
+        };
+        sets.iter().any(is_paused)
+    })
+    .await;
+    assert_eq!(ns.live(&configmap("menu")).await, *menu);
+}
+
 /// The test removes Baton from its cluster, so it has a control plane of its own.
 #[tokio::test]
 async fn baton_is_installed_upgraded_and_removed_and_the_objects_stay() {
@@ -71,6 +95,11 @@ async fn baton_is_installed_upgraded_and_removed_and_the_objects_stay() {
     let page = open("docs/operate/troubleshooting.md").await;
     page.stands_for("NAME", "v1").run().await;
 
+    ns.set("leaving")
+        .phase("a", [configmap("leaving")])
+        .create()
+        .await;
+    ns.reaches("leaving", &[Is("Available", "True")]).await;
     let before = [ns.live(&objects[0]).await, ns.live(&objects[1]).await];
     open("docs/operate/upgrade.md").await.run().await;
     assert!(first.terminate().success());
@@ -78,12 +107,18 @@ async fn baton_is_installed_upgraded_and_removed_and_the_objects_stay() {
     page.run_blocks(2).await;
     let menu = ns.live(&configmap("menu")).await;
     assert_eq!(menu["data"]["today"], "soup");
+    // Another object is changed, and a revision is deleted.
+    let hello = configmap("hello");
+    let changed = json!({ "data": { "greeting": "changed" } });
+    ns.merge(&hello, &changed).await;
+    let leaving = ns.set_ref("leaving");
+    assert!(cluster.delete(&leaving, "Background").await);
+    assert!(ns.get(&configmap("leaving")).await.is_some());
     let second = manager(&ns).await;
     shop.reaches(&[Is("Available", "True")]).await;
     let after = [ns.live(&objects[0]).await, ns.live(&objects[1]).await];
     assert_eq!(before, after);
-    // The new manager has looked at all objects, and has not touched that of the paused deployment.
-    assert_eq!(ns.live(&configmap("menu")).await, menu);
+    continues(&ns, &hello, &leaving, &menu).await;
     page.run().await;
     let resumed = ns.live(&configmap("menu")).await;
     assert_eq!(resumed["data"]["today"], "soup");
