@@ -1,6 +1,6 @@
 //! Chooses the clusters of a Release, and creates its three targets.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use baton_apis::{
     CapacityTarget, CapacityTargetSpec, Cluster, ClusterCapacityTarget, ClusterTrafficTarget,
@@ -36,6 +36,13 @@ pub(super) struct Scheduled {
     pub events: Vec<Event>,
 }
 
+/// The `CapacityTarget` of a Release. It is read once in a pass: the one of an earlier Release of the
+/// same name may be deleted meanwhile, and one without the number of pods would ask for none.
+enum Capacity {
+    Present(Arc<CapacityTarget>),
+    New(ChartRequest),
+}
+
 impl Releases {
     /// Ensures that a Release has clusters, and a target of each kind for these clusters.
     ///
@@ -58,9 +65,9 @@ impl Releases {
             events.push(selected(key, &annotation));
         }
         let stores = &self.context.stores;
-        let pods = match stores.capacity_targets.get(&key.namespace, &key.name) {
-            Some(_) => None,
-            None => Some(self.pods_in_chart(key, release, &clusters).await?),
+        let capacity = match stores.capacity_targets.get(&key.namespace, &key.name) {
+            Some(target) => Capacity::Present(target),
+            None => Capacity::New(self.pods_in_chart(key, release, &clusters).await?),
         };
         // A target that was deleted is created again with the share that the Release has reached;
         // for a new Release that is nothing.
@@ -69,23 +76,29 @@ impl Releases {
             key,
             release,
             &stores.installation_targets,
-            wanted_installation(release, &clusters),
+            || wanted_installation(release, &clusters),
             |target| same_clusters(&target.spec.clusters, &clusters),
         );
         let traffic = self.ensure(
             key,
             release,
             &stores.traffic_targets,
-            wanted_traffic(release, &clusters, reached),
+            || wanted_traffic(release, &clusters, reached),
             |target| same_weights(&target.spec.clusters, &clusters),
         );
-        let capacity = self.ensure(
-            key,
-            release,
-            &stores.capacity_targets,
-            wanted_capacity(release, &clusters, reached, pods),
-            |target| same_capacities(&target.spec.clusters, &clusters),
-        );
+        let capacity = async {
+            let store = &stores.capacity_targets;
+            match capacity {
+                Capacity::Present(target) => {
+                    let clusters = same_capacities(&target.spec.clusters, &clusters);
+                    self.keep(key, release, store, &target, clusters).await
+                }
+                Capacity::New(chart) => {
+                    let wanted = wanted_capacity(release, &clusters, reached, chart);
+                    self.create(key, store, wanted).await
+                }
+            }
+        };
         // The targets are created concurrently, as a rollout waits for all of them.
         let made = tokio::join!(installation, traffic, capacity);
         let mut errors = Vec::new();
@@ -193,20 +206,44 @@ impl Releases {
         key: &Key,
         release: &Release,
         store: &Store<K>,
-        wanted: K,
+        wanted: impl FnOnce() -> K,
         clusters: impl Fn(&K) -> Option<Vec<Value>>,
     ) -> Result<Option<Event>, ScheduleError> {
-        let requests = &self.context.requests;
+        match store.get(&key.namespace, &key.name) {
+            Some(target) => {
+                let clusters = clusters(&target);
+                self.keep(key, release, store, &target, clusters).await
+            }
+            None => self.create(key, store, wanted()).await,
+        }
+    }
+
+    async fn create<K: Namespaced>(
+        &self,
+        key: &Key,
+        store: &Store<K>,
+        wanted: K,
+    ) -> Result<Option<Event>, ScheduleError> {
+        let created = self.context.create(&wanted, "creating a target").await;
+        store.written(created.map_err(|error| match &error {
+            Error::Request { source, .. } => request(source),
+            _ => ScheduleError::Request(error.to_string()),
+        })?);
         let (kind, name) = (store.kind, key.full_name());
-        let Some(target) = store.get(&key.namespace, &key.name) else {
-            let created = self.context.create(&wanted, "creating a target").await;
-            store.written(created.map_err(|error| match &error {
-                Error::Request { source, .. } => request(source),
-                _ => ScheduleError::Request(error.to_string()),
-            })?);
-            let message = format!("Created {kind} {}", Quoted(&name));
-            return Ok(Some(Event::normal(EventReason::ReleaseScheduled, message)));
-        };
+        let message = format!("Created {kind} {}", Quoted(&name));
+        Ok(Some(Event::normal(EventReason::ReleaseScheduled, message)))
+    }
+
+    /// Ensures that a target belongs to the Release, and has the clusters, if they differ.
+    async fn keep<K: Namespaced>(
+        &self,
+        key: &Key,
+        release: &Release,
+        store: &Store<K>,
+        target: &K,
+        clusters: Option<Vec<Value>>,
+    ) -> Result<Option<Event>, ScheduleError> {
+        let (kind, name) = (store.kind, key.full_name());
         let uid = release.metadata.uid.as_deref();
         let mut owners = target.owner_references().iter();
         if !owners.any(|owner| owner.kind == kinds::RELEASE.name && Some(&*owner.uid) == uid) {
@@ -218,14 +255,14 @@ impl Releases {
             });
         }
         let is_deleting = target.meta().deletion_timestamp.is_some();
-        let Some(clusters) = clusters(&target).filter(|_| !is_deleting) else {
+        let Some(clusters) = clusters.filter(|_| !is_deleting) else {
             return Ok(None);
         };
         let names = clusters.iter();
         let names = names.filter_map(|it| it.as_str().or_else(|| it["name"].as_str()));
         let names = names.collect::<Vec<_>>().join(",");
         let patch = json!({"spec": {"clusters": clusters}});
-        let written = requests.merge(&*target, patch).await;
+        let written = self.context.requests.merge(target, patch).await;
         store.written(written.map_err(|error| request(&error))?);
         let message = format!("Updated {kind} {} cluster set to [{names}]", Quoted(&name));
         Ok(Some(Event::normal(EventReason::ReleaseScheduled, message)))
@@ -328,15 +365,17 @@ fn wanted_traffic(
     }
 }
 
-/// The capacity target of a Release. `chart_request` is the number of pods in the chart; `None` if the
-/// target exists already.
+/// The capacity target of a Release, with the number of pods in its chart.
 fn wanted_capacity(
     release: &Release,
     clusters: &[String],
     reached: AchievedShares,
-    chart: Option<ChartRequest>,
+    chart: ChartRequest,
 ) -> CapacityTarget {
-    let (replicas, workloads) = chart.map_or((0, None), |it| (it.replicas, it.workloads));
+    let ChartRequest {
+        replicas,
+        workloads,
+    } = chart;
     let entry = |name: &String| ClusterCapacityTarget {
         percent: reached.percent,
         ..capacity_of_none(name, replicas)
