@@ -227,6 +227,11 @@ impl ObjectDeployments {
         let Some(record) = self.observed.revisions.get(&deployment.key.revision(name)) else {
             return Ok(());
         };
+        // A user may have archived it since the decision, and that is final.
+        let is_final = record.lifecycle == Archived;
+        if is_final && matches!(action, Action::Pause { .. } | Action::Resume(_)) {
+            return Ok(());
+        }
         let api = &self.shared.api;
         let updated = match action {
             Action::Pause { by_parent, .. } => api.set_lifecycle(&record, Paused, *by_parent).await,

@@ -174,7 +174,7 @@ impl TrafficTargets {
     fn shares(
         &self,
         key: &Key,
-        target: &TrafficTarget,
+        target: &Arc<TrafficTarget>,
         clusters: &BTreeSet<String>,
     ) -> Result<BTreeMap<String, Weights>, String> {
         let application = label(&target.metadata, LABEL_APP);
@@ -185,11 +185,12 @@ impl TrafficTargets {
                 Quoted(LABEL_APP)
             ));
         }
-        let all =
-            self.context
-                .stores
-                .traffic_targets
-                .labelled(&key.namespace, LABEL_APP, application);
+        let targets = &self.context.stores.traffic_targets;
+        let mut all = targets.labelled(&key.namespace, LABEL_APP, application);
+        // The own target is that of this pass. If it was deleted meanwhile, its pods keep their
+        // traffic.
+        all.retain(|other| other.metadata.name != target.metadata.name);
+        all.push(Arc::clone(target));
         let shares = weights(all.iter().map(|target| &**target));
         let mut shares = shares.map_err(|error| error.to_string())?;
         shares.retain(|name, _| clusters.contains(name));

@@ -36,17 +36,20 @@ pub(super) struct Scheduled {
     pub events: Vec<Event>,
 }
 
-/// The `CapacityTarget` of a Release. It is read once in a pass: the one of an earlier Release of the
-/// same name may be deleted meanwhile, and one without the number of pods would ask for none.
+/// The source of the number of pods of a Release. The target is read once in a pass: that of an
+/// earlier Release of the same name may be deleted meanwhile, and a new one without the number would
+/// ask for no pods.
 enum Capacity {
+    /// The target with the number.
     Present(Arc<CapacityTarget>),
-    New(ChartRequest),
+    /// The chart, because there is no target, or it has no clusters.
+    OfChart(ChartRequest),
 }
 
 impl Releases {
     /// Ensures that a Release has clusters, and a target of each kind for these clusters.
     ///
-    /// The chart is rendered only while its `CapacityTarget` is missing.
+    /// The chart is rendered only while its `CapacityTarget` is missing or has no clusters.
     pub(super) async fn schedule(
         &self,
         key: &Key,
@@ -65,9 +68,10 @@ impl Releases {
             events.push(selected(key, &annotation));
         }
         let stores = &self.context.stores;
-        let capacity = match stores.capacity_targets.get(&key.namespace, &key.name) {
+        let present = stores.capacity_targets.get(&key.namespace, &key.name);
+        let capacity = match present.filter(|target| !target.spec.clusters.is_empty()) {
             Some(target) => Capacity::Present(target),
-            None => Capacity::New(self.pods_in_chart(key, release, &clusters).await?),
+            None => Capacity::OfChart(self.pods_in_chart(key, release, &clusters).await?),
         };
         // A target that was deleted is created again with the share that the Release has reached;
         // for a new Release that is nothing.
@@ -90,12 +94,16 @@ impl Releases {
             let store = &stores.capacity_targets;
             match capacity {
                 Capacity::Present(target) => {
-                    let clusters = same_capacities(&target.spec.clusters, &clusters);
+                    let clusters = same_capacities(&target.spec.clusters, &clusters, 0);
                     self.keep(key, release, store, &target, clusters).await
                 }
-                Capacity::New(chart) => {
-                    let wanted = wanted_capacity(release, &clusters, reached, chart);
-                    self.create(key, store, wanted).await
+                Capacity::OfChart(chart) => {
+                    let total = chart.replicas;
+                    let wanted = || wanted_capacity(release, &clusters, reached, chart);
+                    self.ensure(key, release, store, wanted, |target| {
+                        same_capacities(&target.spec.clusters, &clusters, total)
+                    })
+                    .await
                 }
             }
         };
@@ -290,13 +298,17 @@ fn same_weights(current: &[ClusterTrafficTarget], wanted: &[String]) -> Option<V
 }
 
 /// Clusters that stay in the list keep their pods. The number of pods in the chart is the same in
-/// all clusters.
-fn same_capacities(current: &[ClusterCapacityTarget], wanted: &[String]) -> Option<Vec<Value>> {
+/// all clusters; `total` is the number if there are none yet.
+fn same_capacities(
+    current: &[ClusterCapacityTarget],
+    wanted: &[String],
+    total: i32,
+) -> Option<Vec<Value>> {
     let by_name: BTreeMap<_, _> = current.iter().map(|it| (&it.name, it)).collect();
-    let total = current.iter().map(|it| it.total_replica_count).max();
+    let present = current.iter().map(|it| it.total_replica_count).max();
     let entry = |name: &String| match by_name.get(name) {
         Some(entry) => json!(entry),
-        None => json!(capacity_of_none(name, total.unwrap_or_default())),
+        None => json!(capacity_of_none(name, present.unwrap_or(total))),
     };
     (!by_name.keys().copied().eq(wanted)).then(|| wanted.iter().map(entry).collect())
 }
@@ -414,18 +426,21 @@ mod tests {
         let capacities = [capacity("a", 50), capacity("b", 100)];
         let weights = [weight("a", 50), weight("b", 100)];
         let same = names(&["a", "b"]);
-        assert_eq!(same_capacities(&capacities, &same), None);
+        assert_eq!(same_capacities(&capacities, &same, 0), None);
         assert_eq!(same_weights(&weights, &same), None);
         assert_eq!(same_clusters(&names(&["b", "a"]), &same), None);
         let other = names(&["b", "c"]);
         assert_eq!(
-            same_capacities(&capacities, &other),
+            same_capacities(&capacities, &other, 0),
             Some(vec![json!(capacity("b", 100)), json!(capacity("c", 0))])
         );
         assert_eq!(
             same_weights(&weights, &other),
             Some(vec![json!(weight("b", 100)), json!(weight("c", 0))])
         );
+        // A target that has lost its clusters gets them with the pods of the chart.
+        let restored = same_capacities(&[], &names(&["a"]), 4).unwrap();
+        assert_eq!(restored[0]["totalReplicaCount"], 4);
         assert_eq!(
             same_clusters(&same, &other),
             Some(vec![json!("b"), json!("c")])
