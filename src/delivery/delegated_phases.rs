@@ -80,11 +80,6 @@ impl PhaseObjects<'_> {
         }
     }
 
-    /// True if the phase object of a phase exists.
-    pub(crate) fn exists(&self, phase: &ObjectSetTemplatePhase) -> bool {
-        self.made(phase).is_some()
-    }
-
     /// The phase object that the revision has made for a phase.
     fn made(&self, phase: &ObjectSetTemplatePhase) -> Option<PhaseKey> {
         let set = self.set;
@@ -96,14 +91,8 @@ impl PhaseObjects<'_> {
         })
     }
 
-    /// The phase object of a phase whose slices are inlined, with its observed state; `None` for a
-    /// phase without class.
-    pub(crate) fn delegated(
-        &self,
-        phase: &ObjectSetTemplatePhase,
-        probes: &[ObjectSetProbe],
-        account: Option<&str>,
-    ) -> Option<Delegated> {
+    /// The place of the phase object of a phase; `None` for a phase without class.
+    pub(crate) fn place(&self, phase: &ObjectSetTemplatePhase) -> Option<Place> {
         if phase.class.is_empty() {
             return None;
         }
@@ -115,21 +104,48 @@ impl PhaseObjects<'_> {
             PhaseKey::of(&set.key, name_to_make(&names, is_free))
         };
         // An existing phase object is used even if the preferred name becomes free.
-        let key = &self.made(phase).unwrap_or_else(to_make);
-        let state = cached(key).map(|phase| state(set, &phase));
+        let key = self.made(phase).unwrap_or_else(to_make);
+        let state = cached(&key).map(|phase| state(set, &phase));
+        Some(Place { key, state })
+    }
+
+    /// The phase object of a phase whose slices are inlined. `probes` are only for one that does not
+    /// exist.
+    pub(crate) fn delegated(
+        &self,
+        phase: &ObjectSetTemplatePhase,
+        place: Place,
+        probes: &[ObjectSetProbe],
+        account: Option<&str>,
+    ) -> Delegated {
+        let Place { key, state } = place;
         // The manifest is as large as the phase, and not needed once the object exists.
         let manifest = match state {
-            None => manifest(set, key, phase, (probes, account)),
+            None => manifest(self.set, &key, phase, (probes, account)),
             Some(_) => Value::Null,
         };
-        Some(Delegated {
+        Delegated {
             kind: key.kind.kind(),
             namespace: key.namespace.to_string(),
             name: key.name.to_string(),
             class: phase.class.clone(),
             manifest,
             state,
-        })
+        }
+    }
+}
+
+/// The place of a phase object, and its state. Both are read once in a pass: the object may
+/// disappear at any time, and what depends on its absence has to agree.
+pub(crate) struct Place {
+    key: PhaseKey,
+    state: Option<PhaseState>,
+}
+
+impl Place {
+    /// True if the phase object exists.
+    pub(crate) fn exists(&self) -> bool {
+        self.state.is_some()
     }
 }
 

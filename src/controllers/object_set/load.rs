@@ -28,6 +28,7 @@ use baton_runtime::controller::Controller as _;
 
 use super::ObjectSets;
 use crate::delivery::{
+    delegated_phases::Place,
     heirs::as_revision,
     observed::Room,
     phase_content::misplaced_account,
@@ -128,15 +129,23 @@ impl ObjectSets {
         // Impossible slices block only the roll-out, not the teardown: a revision with one has
         // never written anything.
         problems.extend(impossible_slices);
-        let referenced = self.referenced_probes(record, &phases);
+        let phase_objects = self.phase_objects(record);
+        let places: Vec<_> = phases
+            .iter()
+            .map(|phase| phase_objects.place(phase))
+            .collect();
+        let are_made = places
+            .iter()
+            .all(|place| place.as_ref().is_some_and(Place::exists));
+        let referenced = self.referenced_probes(record, are_made);
         let unknown_probes = referenced.as_ref().err().cloned();
         let probes = referenced.ok().flatten().or(availability_probes);
         let probes = probes.unwrap_or_default();
-        let phase_objects = self.phase_objects(record);
-        let delegates: Vec<_> = phases
-            .iter()
-            .map(|phase| phase_objects.delegated(phase, &probes, spec_account.as_deref()))
-            .collect();
+        let account_name = spec_account.as_deref();
+        let object_of = |(phase, place): (&_, Option<Place>)| {
+            place.map(|place| phase_objects.delegated(phase, place, &probes, account_name))
+        };
+        let delegates: Vec<_> = phases.iter().zip(places).map(object_of).collect();
         let mut phases = prepare(&revision, phases);
         for (phase, delegated) in phases.iter_mut().zip(delegates) {
             phase.delegated = delegated;
@@ -181,21 +190,20 @@ impl ObjectSets {
     }
 
     /// The probes in the record of a site's version, if the revision refers to them and phase objects
-    /// are to be created. Existing phase objects have the probes.
+    /// are to be created. Existing phase objects have the probes; `are_made` is true if all exist.
     ///
     /// # Errors
     /// When the record is not known. Without its probes, a phase would be available at once.
     fn referenced_probes(
         &self,
         record: &RevisionRecord,
-        phases: &[ObjectSetTemplatePhase],
+        are_made: bool,
     ) -> Result<Option<Vec<ObjectSetProbe>>, String> {
         let entry = record.site.as_ref().map(|site| &site.entry);
         let Some(entry) = entry.filter(|it| it.has_probes && record.is_in_force()) else {
             return Ok(None);
         };
-        let phase_objects = self.phase_objects(record);
-        if phases.iter().all(|phase| phase_objects.exists(phase)) {
+        if are_made {
             return Ok(None);
         }
         let terms = &self.observed.site_terms;
