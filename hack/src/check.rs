@@ -6,7 +6,7 @@ use crate::book;
 use crate::cargo;
 use crate::chart;
 use crate::dependencies;
-use crate::exec::{self, Group};
+use crate::exec;
 use crate::generate;
 use crate::layers;
 use crate::monitoring;
@@ -53,11 +53,7 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options, own: &clap::Command) -> 
         command
             .args(args.split(' '))
             .env("RUSTDOCFLAGS", "-D warnings");
-        let ended = match Group::spawn(&mut command) {
-            Ok(mut group) => group.wait().await,
-            Err(error) => Err(error),
-        };
-        if !succeeded(ended) {
+        if !succeeded(exec::status(&mut command).await) {
             failed.push(name);
         }
     }

@@ -4,7 +4,7 @@ use std::process::ExitStatus;
 
 use tokio::process::Command;
 
-use crate::exec::{self, Group};
+use crate::exec;
 use crate::paths::Dirs;
 use crate::tools::crates::{self, DENY, MACHETE};
 
@@ -19,15 +19,11 @@ pub(crate) async fn rules(dirs: &Dirs, advisories: bool) -> Result<ExitStatus, e
     if advisories {
         deny.arg("advisories");
     }
-    Group::spawn(deny.current_dir(&dirs.workspace))?
-        .wait()
-        .await
+    exec::status(deny.current_dir(&dirs.workspace)).await
 }
 
 /// Finds dependencies that nothing uses. The output is that of cargo-machete.
 pub(crate) async fn unused(dirs: &Dirs) -> Result<ExitStatus, exec::Error> {
     let mut machete = Command::new(crates::installed(dirs, MACHETE).await?);
-    Group::spawn(machete.current_dir(&dirs.workspace))?
-        .wait()
-        .await
+    exec::status(machete.current_dir(&dirs.workspace)).await
 }

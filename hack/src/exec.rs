@@ -123,6 +123,11 @@ pub(crate) fn without_settings(command: &mut Command) {
     }
 }
 
+/// Runs `command` to its end, with the output of this process.
+pub(crate) async fn status(command: &mut Command) -> Result<ExitStatus, Error> {
+    Group::spawn(command)?.wait().await
+}
+
 /// Runs `command` to its end and returns what it wrote to its standard output.
 pub async fn output(command: &mut Command) -> Result<String, Error> {
     command.stderr(Stdio::piped());

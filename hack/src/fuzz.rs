@@ -13,7 +13,7 @@ use std::{fs, io};
 use clap::{Args, ValueEnum};
 
 use crate::cargo;
-use crate::exec::{self, Group};
+use crate::exec;
 use crate::paths::Dirs;
 
 /// The target and the duration.
@@ -249,7 +249,7 @@ async fn fuzz(
         .env("BOLERO_TEST_NAME", location.test)
         .env("BOLERO_LIBTEST_HARNESS", "1")
         .env("BOLERO_LIBFUZZER_ARGS", arguments.join(" "));
-    let status = Group::spawn(&mut command)?.wait().await?;
+    let status = exec::status(&mut command).await?;
     // The directory is removed if it is empty, which it mostly is.
     let _ = fs::remove_dir(dirs.workspace.join(&crashes));
     Ok(status)

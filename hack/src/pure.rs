@@ -5,7 +5,7 @@
 //! crate requests.
 
 use crate::cargo;
-use crate::exec::{self, Group};
+use crate::exec;
 use crate::paths::Dirs;
 
 /// The directories of the pure crates below `crates`.
@@ -39,7 +39,7 @@ pub(crate) async fn check(dirs: &Dirs) -> Result<(), Error> {
         }
         let mut compile = cargo::command(dirs);
         compile.args(["check", "--locked", "-p", &krate]);
-        if !Group::spawn(&mut compile)?.wait().await?.success() {
+        if !exec::status(&mut compile).await?.success() {
             return Err(Error::Compile(krate));
         }
     }

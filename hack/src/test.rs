@@ -13,7 +13,7 @@ use self::retry::Flaky;
 
 use crate::bed::{self, Afterwards, Bed};
 use crate::cargo;
-use crate::exec::{self, Group};
+use crate::exec;
 use crate::interrupt::print_line;
 use crate::kubernetes::{self, Kubernetes};
 use crate::paths::Dirs;
@@ -157,7 +157,7 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<ExitStatus, Er
         .env(kubernetes::VARIABLE, dirs.kubernetes.to_string())
         .env("BATON_HEALTH_BIN", health);
     bed.attach(&mut command);
-    let status = Group::spawn(&mut command)?.wait().await?;
+    let status = exec::status(&mut command).await?;
     // The output of tests that failed because of an ended server does not show that.
     for ended in bed.ended() {
         print_line(&ended.to_string());

@@ -240,7 +240,7 @@ impl DemoCluster {
         child
             .args(args.split(' '))
             .stdin(std::process::Stdio::null());
-        let status = exec::Group::spawn(&mut child)?.wait().await?;
+        let status = exec::status(&mut child).await?;
         println!();
         if status.code() == Some(code) {
             return Ok(());

@@ -10,7 +10,7 @@ use super::layer::USER;
 use super::registry::Registry;
 use super::{Error, Image, push};
 use crate::archive;
-use crate::exec::{self, Group};
+use crate::exec;
 use crate::paths::Dirs;
 use crate::tools::{self, Tool, Toolbox};
 
@@ -58,7 +58,7 @@ pub(super) async fn run(dirs: &Dirs, image: &Image) -> Result<(), Error> {
         .arg(&program)
         .args(["--test", "suite", "--"])
         .args(TESTS);
-    let status = Group::spawn(&mut tests)?.wait().await?;
+    let status = exec::status(&mut tests).await?;
     if status.success() {
         return Ok(());
     }

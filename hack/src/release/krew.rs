@@ -17,7 +17,7 @@ pub(super) const PROGRAM: &str = "kubectl-baton";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Plugin {
     os: &'static str,
-    architecture: String,
+    architecture: &'static str,
     pub(super) file: PathBuf,
 }
 
@@ -27,10 +27,10 @@ pub(super) struct Plugin {
 pub(super) struct NoPlugin(String);
 
 impl Plugin {
-    pub(super) fn linux(architecture: &str, file: PathBuf) -> Self {
+    pub(super) fn linux(architecture: &'static str, file: PathBuf) -> Self {
         Self {
             os: "linux",
-            architecture: architecture.to_owned(),
+            architecture,
             file,
         }
     }
@@ -51,7 +51,7 @@ impl Plugin {
 
     /// The target of Rust of a plugin for macOS.
     pub(super) fn target(&self) -> &'static str {
-        match self.architecture.as_str() {
+        match self.architecture {
             "arm64" => "aarch64-apple-darwin",
             _ => "x86_64-apple-darwin",
         }
@@ -59,7 +59,7 @@ impl Plugin {
 
     /// True if a program is for macOS and the architecture: the header of a Mach-O file has both.
     fn fits(&self, program: &[u8]) -> bool {
-        let processor = match self.architecture.as_str() {
+        let processor = match self.architecture {
             "arm64" => [0x0c, 0, 0, 1],
             _ => [7, 0, 0, 1],
         };
@@ -80,7 +80,7 @@ impl FromStr for Plugin {
             };
             Some(Self {
                 os,
-                architecture: architecture.to_owned(),
+                architecture,
                 file: file.into(),
             })
         });

@@ -68,13 +68,13 @@ impl Signer {
             return Err(Error::NoPassword(key.name.clone()));
         }
         let settings = dirs.workspace.join(FOLDER).join("signing");
-        let write = |(name, text): (&str, &str)| fs::write(settings.join(name), text);
-        fs::create_dir_all(&settings)
-            .and_then(|()| SETTINGS.into_iter().try_for_each(write))
-            .map_err(|source| Error::File {
-                path: settings.clone(),
-                source,
-            })?;
+        fs::create_dir_all(&settings).map_err(|source| Error::File {
+            path: settings.clone(),
+            source,
+        })?;
+        for (name, text) in SETTINGS {
+            write(&settings.join(name), text.as_bytes())?;
+        }
         let signer = Self {
             cosign: tools::path(Tool::Cosign, dirs).await?,
             key: key.clone(),
