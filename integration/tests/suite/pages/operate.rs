@@ -1,6 +1,7 @@
 //! The pages of the part "Operate".
 
 use baton_apis::constants::WEBHOOK;
+use baton_integration::application::condition;
 use baton_integration::endpoint::Endpoint;
 use baton_integration::manager::{HEARTBEAT, Manager};
 use baton_integration::page::Page;
@@ -41,12 +42,7 @@ async fn continues(ns: &TestNamespace, hello: &Entry, leaving: &Value, menu: &Va
     .await;
     ns.eventually("the pause to be reported", async || {
         let sets = ns.cluster().list(&ns.set_ref("any"), "").await;
-        let is_paused = |set: &Value| {
-            let conditions = set["status"]["conditions"].as_array();
-            let mut conditions = conditions.into_iter().flatten();
-            conditions.any(|it| it["type"] == "Paused" && it["status"] == "True")
-        };
-        sets.iter().any(is_paused)
+        sets.iter().any(|set| condition(set, "Paused") == "True")
     })
     .await;
     assert_eq!(ns.live(&configmap("menu")).await, *menu);
