@@ -223,12 +223,16 @@ impl Inventory {
         entry.map_or_else(Arc::default, |entry| Arc::clone(&entry.traits.labels))
     }
 
-    /// The upgrade windows of a site, by its Cluster; empty if there is no such Cluster. A window
-    /// that cannot be read is included, and never opens.
+    /// The upgrade windows of a site, by its Cluster. A window that cannot be read is included, and
+    /// never opens. Without the Cluster there is one such window: a Cluster that disappears in a pass
+    /// must not open those that it had.
     pub fn upgrade_windows(&self, cluster: &str) -> Arc<[UpgradeWindow]> {
         let links = self.shared.links.read();
         let entry = links.get(cluster);
-        entry.map_or_else(Arc::default, |entry| Arc::clone(&entry.traits.windows))
+        entry.map_or_else(
+            || [UpgradeWindow::default()].into(),
+            |entry| Arc::clone(&entry.traits.windows),
+        )
     }
 
     /// True if all Clusters were listed, so that a missing one does not exist.

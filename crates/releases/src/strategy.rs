@@ -114,6 +114,8 @@ pub struct TargetPatch {
     pub kind: TargetKind,
     /// Name of the Release, and of the target.
     pub name: String,
+    /// Version of the target on which the patch is based.
+    pub version: Option<String>,
     /// The patch, with the whole of `spec.clusters`.
     pub body: Value,
 }

@@ -79,17 +79,27 @@ impl Requests {
     ///
     /// # Errors
     /// If the request fails.
-    pub async fn merge<K: Namespaced>(
+    pub async fn merge<K: Namespaced>(&self, observed: &K, patch: Value) -> Result<K, kube::Error> {
+        let version = observed.meta().resource_version.as_deref();
+        self.merge_at(version, observed, patch).await
+    }
+
+    /// Applies a merge patch to an object of the name of `present`, in the state of a version that was
+    /// observed before.
+    ///
+    /// # Errors
+    /// If the request fails, with 409 if the object has another version.
+    pub async fn merge_at<K: Namespaced>(
         &self,
-        observed: &K,
+        version: Option<&str>,
+        present: &K,
         mut patch: Value,
     ) -> Result<K, kube::Error> {
-        let version = observed.meta().resource_version.as_deref();
         patch["metadata"]["resourceVersion"] = version.into();
         let parameters = PatchParams::apply(FIELD_MANAGER);
-        let api = self.api(observed);
+        let api = self.api(present);
         let patch = Patch::Merge(patch);
-        api.patch(name(observed), &parameters, &patch).await
+        api.patch(name(present), &parameters, &patch).await
     }
 
     /// Deletes an object in the state that was observed. It is no error if the object is gone.

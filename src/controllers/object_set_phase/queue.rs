@@ -83,10 +83,12 @@ impl ObjectSetPhases {
         let owner = revision.as_ref().and_then(|it| it.controller.as_deref());
         let terms = &self.observed.site_terms;
         let owner = entry.map(|entry| terms.of(&record.key.namespace, &entry, owner));
-        let cluster = record.cluster().unwrap_or_default();
+        let windows = record
+            .cluster()
+            .map(|cluster| self.inventory.upgrade_windows(cluster));
         Terms {
             owner: owner.unwrap_or_default(),
-            site_windows: self.inventory.upgrade_windows(cluster).to_vec(),
+            site_windows: windows.unwrap_or_default().to_vec(),
         }
     }
 

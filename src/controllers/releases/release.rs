@@ -367,17 +367,18 @@ impl Releases {
             stores, requests, ..
         } = &self.context;
         let (namespace, body) = (&key.namespace, patch.body.clone());
+        let version = patch.version.as_deref();
         match patch.kind {
             TargetKind::Capacity => {
                 if let Some(target) = stores.capacity_targets.get(namespace, &patch.name) {
-                    let written = requests.merge(&*target, body).await;
+                    let written = requests.merge_at(version, &*target, body).await;
                     let written = written.at_step("changing the CapacityTarget")?;
                     stores.capacity_targets.written(written);
                 }
             }
             TargetKind::Traffic => {
                 if let Some(target) = stores.traffic_targets.get(namespace, &patch.name) {
-                    let written = requests.merge(&*target, body).await;
+                    let written = requests.merge_at(version, &*target, body).await;
                     let written = written.at_step("changing the TrafficTarget")?;
                     stores.traffic_targets.written(written);
                 }

@@ -129,7 +129,7 @@ impl Controller for SiteApplications {
             return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
         }
         let mut content = content((&key.namespace, &key.name), &application.spec);
-        let versions = stores.versions_of(&key.namespace, &key.name);
+        let versions = stores.versions_by((&key.namespace, &key.name), Some(&application));
         let named = match &mut content {
             Ok(content) => self.name(key, content, &versions).await.map(Some),
             Err(_) => Ok(None),

@@ -43,18 +43,27 @@ impl Stores {
     /// left out, and so is one that [another client](Version::is_of) has made, or whose
     /// [number](retain_near) no controller has given.
     pub(super) fn versions_of(&self, namespace: &str, application: &str) -> Vec<Version> {
+        let owner = self.applications.get(namespace, application);
+        self.versions_by((namespace, application), owner.as_deref())
+    }
+
+    /// [`Stores::versions_of`] for an application that was read before; `None` if it does not exist.
+    pub(super) fn versions_by(
+        &self,
+        (namespace, application): (&str, &str),
+        owner: Option<&SiteApplication>,
+    ) -> Vec<Version> {
         let records = self
             .versions
             .labelled(namespace, LABEL_SITE_APPLICATION, application);
-        let owner = self.applications.get(namespace, application);
         let application = application.into();
         let read = |record| read(record, &application);
         let mut versions: Vec<_> = records.into_iter().filter_map(read).collect();
-        versions.retain(|version| version.is_of(owner.as_ref().map(|owner| uid(&**owner))));
+        versions.retain(|version| version.is_of(owner.map(uid)));
         retain_near(&mut versions, |version| version.record.revision);
         versions.sort_by_key(|version| {
             let created = version.record.metadata.creation_timestamp.clone();
-            let is_listed = owner.as_ref().is_some_and(|it| is_listed(it, version));
+            let is_listed = owner.is_some_and(|it| is_listed(it, version));
             Reverse((is_listed, version.record.revision, created))
         });
         versions

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use baton_apis::RolloutStep;
-
+use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::{TargetKind, TargetPatch, Targets, name, order::TargetComparison, target};
@@ -65,7 +65,7 @@ impl<'a> ReleaseInStep<'a> {
         for cluster in &mut clusters {
             cluster.percent = self.percent;
         }
-        self.patch(TargetKind::Capacity, &json!(clusters))
+        self.patch(TargetKind::Capacity, self.targets.capacity, &json!(clusters))
     }
 
     /// The patch that sets the weight of all clusters.
@@ -74,13 +74,14 @@ impl<'a> ReleaseInStep<'a> {
         for cluster in &mut clusters {
             cluster.weight = self.weight;
         }
-        self.patch(TargetKind::Traffic, &json!(clusters))
+        self.patch(TargetKind::Traffic, self.targets.traffic, &json!(clusters))
     }
 
-    fn patch(&self, kind: TargetKind, clusters: &Value) -> TargetPatch {
+    fn patch(&self, kind: TargetKind, target: &impl ResourceExt, clusters: &Value) -> TargetPatch {
         TargetPatch {
             kind,
             name: name(self.targets.release).to_owned(),
+            version: target.resource_version(),
             body: json!({"spec": {"clusters": clusters}}),
         }
     }

@@ -83,11 +83,13 @@ impl SiteDeployments {
         applications.insert(application);
         let mut versions = Vec::new();
         let mut planned = Versions::new();
-        let mut newest = None;
+        let (mut newest, mut exists) = (None, false);
         for of in applications {
-            let mut kept = stores.versions_of(&key.namespace, of);
+            // One read: an application may disappear meanwhile.
             let owner = stores.applications.get(&key.namespace, of);
+            let mut kept = stores.versions_by((&key.namespace, of), owner.as_deref());
             if of == application {
+                exists = owner.is_some();
                 let status = owner.as_ref().and_then(|owner| owner.status.as_ref());
                 let listed = status.and_then(|status| status.versions.first());
                 newest = listed.map(|listed| listed.version.clone());
@@ -101,10 +103,6 @@ impl SiteDeployments {
             }
             versions.extend(kept);
         }
-        let exists = stores
-            .applications
-            .get(&key.namespace, application)
-            .is_some();
         let wanted = deployment.spec.application_version.as_str();
         let whole = |version: &str| {
             let (version, _) = planned.get(application)?.get_key_value(version)?;

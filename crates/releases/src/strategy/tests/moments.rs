@@ -228,6 +228,7 @@ fn target_patch(text: &str) -> Option<TargetPatch> {
     Some(TargetPatch {
         kind,
         name: name.into(),
+        version: None,
         body: json!({"spec": {"clusters": clusters}}),
     })
 }
