@@ -21,13 +21,12 @@ const LAYERS: &[&[&str]] = &[
     &["crates/view"],
     &["crates/kubernetes"],
     &["crates/charts", "crates/terminal"],
+    &["crates/cluster"],
+    &["crates/text/src/output"],
+    &["crates/text"],
     // The plugin.
-    &["plugin/src/output"],
     &["plugin/src/screen", "plugin/src/wait/bars"],
     &["plugin/src/error"],
-    &["plugin/src/served"],
-    &["plugin/src/connect"],
-    &["plugin/src/cluster"],
     &["plugin/src"],
     &[
         "plugin/src/adopt",

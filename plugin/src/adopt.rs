@@ -25,12 +25,13 @@ pub(crate) mod selected;
 pub(crate) mod shipper;
 pub(crate) mod undo;
 
+use baton_cluster::Cluster;
 use baton_engine::{Gvk, ObjectKey};
 use baton_kubernetes::path;
 use baton_view::object::{namespaced_name, text_at};
 use serde_json::{Value, json};
 
-use crate::{connect::Cluster, error::Error, pack::source_location::SourceLocation};
+use crate::{error::Error, pack::source_location::SourceLocation};
 
 /// An object to adopt.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,5 +6,6 @@
 pub(crate) mod chart;
 pub(crate) mod compare;
 #[cfg(test)]
+#[path = "../../crates/text/src/application/fixtures.rs"]
 pub(crate) mod fixtures;
 pub(crate) mod forecast;

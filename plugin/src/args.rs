@@ -1,16 +1,14 @@
 //! Flags and values that several commands share.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
+use baton_cluster::{Cluster, ClusterError, connect, connect_with};
 use baton_terminal::kubeconfig::{ConnectionArgs, in_cluster_config};
+use baton_text::output::{Output, warn_once};
 use clap::{Args, ColorChoice};
 use jiff::SignedDuration;
 
-use crate::{
-    connect::{Cluster, connect, connect_with},
-    error::Error,
-    output::Output,
-};
+use crate::error::Error;
 
 /// The flags of all commands.
 #[derive(Clone, Debug, Default, Args)]
@@ -56,16 +54,29 @@ impl GlobalArgs {
             kubeconfig: self.kubeconfig.clone(),
             context: self.context.clone(),
         };
-        connect(&connection, self.namespace(), self.as_user.as_deref()).await
+        self.connect_by(&connection, self.namespace()).await
+    }
+
+    /// As [`Self::connect`], to another cluster, with a namespace in use.
+    pub(crate) async fn connect_by(
+        &self,
+        connection: &ConnectionArgs,
+        namespace: Option<&str>,
+    ) -> Result<Cluster, Error> {
+        let user = self.as_user.as_deref();
+        Ok(connect(connection, namespace, user, Arc::new(warn_once)).await?)
     }
 
     /// As [`Self::connect`], to the cluster of the pod that this program runs in.
     pub(crate) fn connect_in_cluster(&self) -> Result<Cluster, Error> {
-        connect_with(
-            in_cluster_config()?,
+        let config = in_cluster_config().map_err(ClusterError::from)?;
+        let user = self.as_user.as_deref();
+        Ok(connect_with(
+            config,
             self.namespace(),
-            self.as_user.as_deref(),
-        )
+            user,
+            Arc::new(warn_once),
+        )?)
     }
 
     /// The namespace of the flag. An empty one counts as none, as for kubectl.

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use baton_text::output::report;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::{
@@ -12,7 +13,6 @@ use crate::{
         resume, rollback, sites, status, tree, uninstall, version, wait,
     },
     error::Error,
-    output::report,
 };
 
 /// See and steer the revisions of ObjectDeployments

@@ -33,14 +33,13 @@ pub(crate) mod wait;
 
 use std::time::Duration;
 
+use baton_text::{
+    output::{Output, report},
+    rollout::failure,
+};
 use baton_view::rollout::Outcome;
 
-use crate::{
-    error::Error,
-    output::{Output, report},
-    text::rollout::failure,
-    wait::applied::AppliedEnd,
-};
+use crate::{error::Error, wait::applied::AppliedEnd};
 
 /// The exit codes of commands that did their work. Errors have exit code 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

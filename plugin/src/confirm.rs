@@ -2,7 +2,9 @@
 
 use std::io::{IsTerminal as _, stderr, stdin};
 
-use crate::{error::Error, output::report};
+use baton_text::output::report;
+
+use crate::error::Error;
 
 /// Asks the user for a confirmation, which is `yes` or `y`. `without` completes the sentence about
 /// `--yes` that is the error if there is no terminal.

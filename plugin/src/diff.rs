@@ -14,9 +14,10 @@ pub(crate) mod phase_clusters;
 pub(crate) mod refusals;
 pub(crate) mod takeover;
 
+use baton_text::diff::gone;
 use baton_view::diff::revisions::RevisionSide;
 
-use crate::{error::Error, text::diff::gone};
+use crate::error::Error;
 
 /// Returns an error for a side that names missing slices.
 pub(crate) fn complete(

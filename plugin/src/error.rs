@@ -2,47 +2,16 @@
 
 use std::{io, process::ExitStatus};
 
-use baton_apis::{
-    constants::{BATON_GROUP, shipper},
-    kinds::Kind,
-};
-use baton_kubernetes::{answer::is_failed_test, discovery::DiscoveryError, error::one_line};
-use baton_terminal::{
-    error::{innermost, refusal},
-    kubeconfig::ConfigError,
-};
+use baton_cluster::ClusterError;
 use baton_view::diff::plan::NoPlan;
-use kube::core::Status;
 
 /// The reason that a command could not do its work. Printed after `error: `; the exit code is 2, unless a
 /// variant has another one.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// The kubeconfig or its flags do not name a cluster.
+    /// The cluster cannot be read or changed.
     #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// No client can be created from the kubeconfig.
-    #[error("cannot connect to {server}: {}", one_line(source))]
-    Client {
-        server: String,
-        source: Box<kube::Error>,
-    },
-    /// The server refused a request. The message names the object and the reason.
-    #[error("{}", answer(.0))]
-    Refused(Box<Status>),
-    #[error("cannot reach the API server at {server}: {}", innermost(source))]
-    Unreachable {
-        server: String,
-        source: Box<kube::Error>,
-    },
-    /// The server does not serve a kind of Baton.
-    #[error(
-        "the API server at {server} does not serve {} ({}); {} there first", kind.plural, kind.api_version, remedy(kind)
-    )]
-    NotServed { server: String, kind: &'static Kind },
-    /// The kinds that the server serves cannot be read.
-    #[error(transparent)]
-    Discovery(#[from] DiscoveryError),
+    Cluster(#[from] ClusterError),
     /// The arguments are no valid subject.
     #[error(transparent)]
     Subject(#[from] SubjectError),
@@ -73,17 +42,6 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// The error of a write: `overtaken` if a precondition of its JSON patch failed, or else the
-    /// error itself.
-    pub(crate) fn of_write(self, overtaken: impl FnOnce() -> String) -> Self {
-        match self {
-            Self::Refused(status) if is_failed_test(status.code, &status) => {
-                Self::Impossible(overtaken())
-            }
-            error => error,
-        }
-    }
-
     /// True if the reader of our output has closed it, so that no report is read either.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
@@ -91,27 +49,8 @@ impl Error {
 
     /// True if the server refused a request with this status code.
     pub(crate) fn is_code(&self, code: u16) -> bool {
-        matches!(self, Self::Refused(status) if status.code == code)
+        matches!(self, Self::Cluster(error) if error.is_code(code))
     }
-}
-
-/// The way to install a kind on a server. Baton works without the kinds of Shipper and of sites.
-fn remedy(kind: &Kind) -> &'static str {
-    match kind.group {
-        shipper::GROUP => "apply config/releases",
-        BATON_GROUP => "apply config/crds of this release of Baton",
-        _ => "install Baton",
-    }
-}
-
-/// The message of the server; the status code if there is none, as in responses of proxies.
-fn answer(status: &Status) -> String {
-    let prefix = if status.message.trim().is_empty() {
-        "the API server answered "
-    } else {
-        ""
-    };
-    format!("{prefix}{}", refusal(status))
 }
 
 /// The arguments are no valid subject.
@@ -163,27 +102,4 @@ pub(crate) enum ExternalError {
     Start { program: String, source: io::Error },
     #[error("{program:?} of KUBECTL_EXTERNAL_DIFF failed: {status}")]
     Failed { program: String, status: ExitStatus },
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_failed_patch_test_is_distinguished_from_an_invalid_object() {
-        let refused = |details| {
-            let status = json!({
-                "kind": "Status", "status": "Failure", "reason": "Invalid", "code": 422, "details": details,
-                "message": "the server rejected our request due to an error in our request",
-            });
-            Error::Refused(Box::new(serde_json::from_value(status).unwrap()))
-        };
-        let cause = json!({"reason": "FieldValueInvalid", "message": "of a test", "field": "spec"});
-        let is_overtaken =
-            |error: Error| matches!(error.of_write(String::new), Error::Impossible(_));
-        assert!(is_overtaken(refused(json!({}))));
-        assert!(!is_overtaken(refused(json!({"causes": [cause]}))));
-    }
 }

@@ -13,6 +13,7 @@ use baton_apis::{
     constants::{ANNOTATION_MANAGER, HEARTBEAT, NAMESPACE_CLUSTER_PREFIX},
     kinds,
 };
+use baton_cluster::Cluster;
 use baton_kubernetes::lease::LEASE_NAME;
 use baton_view::{lists::ListQuery, object::text_at};
 use k8s_openapi::jiff::{Timestamp, fmt::rfc2822};
@@ -21,7 +22,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::sleep;
 
-use crate::{connect::Cluster, error::Error};
+use crate::error::Error;
 
 /// Time after which a leader has renewed its lease. Managers do so every two seconds.
 const RENEWAL: Duration = Duration::from_secs(5);

@@ -3,11 +3,9 @@
 //!
 //! - [`cli`] is the command line; [`commands`] has one file per command; [`args`] has their common
 //!   arguments.
-//! - [`connect`] makes a connection from kubectl's flags and files, and errors in kubectl's words.
-//! - [`subject`] parses the names of a user, [`selection`] chooses several objects; [`cluster`]
-//!   reads their parts, once or by watches.
-//! - [`served`] has the kinds of a server; [`adopt`] makes revisions of objects that other tools
-//!   have installed.
+//! - [`baton_cluster`] sends the requests, and reads objects once or by watches.
+//! - [`subject`] parses the names of a user, [`selection`] chooses several objects.
+//! - [`adopt`] makes revisions of objects that other tools have installed.
 //! - [`backup`] stores the objects of a hub in a file, and creates them again.
 //! - [`confirm`] asks the user before a change that is hard to undo.
 //! - [`pausing`] pauses and resumes deployments and revisions.
@@ -18,7 +16,7 @@
 //! - [`applications`] is about Shipper's Applications and Releases, whose revisions are chains over
 //!   clusters.
 //! - [`sites`] is about deployments to sites, which have a chain of revisions at every site.
-//! - [`output`] is the terminal: tables, colours, machine-readable formats.
+//! - [`baton_text`] has the sentences and tables, and prints them.
 //!
 //! A command first reads lists into plain values. Decisions and rendering are pure functions of
 //! them.
@@ -28,24 +26,19 @@ mod applications;
 mod args;
 mod backup;
 mod cli;
-mod cluster;
 mod commands;
 mod confirm;
-mod connect;
 mod diff;
 mod error;
 mod events;
 mod installation;
-mod output;
 mod pack;
 mod pausing;
 mod rollback;
 mod screen;
 mod selection;
-mod served;
 mod sites;
 mod subject;
-mod text;
 mod wait;
 
 use std::process::ExitCode;

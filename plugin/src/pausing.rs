@@ -1,7 +1,12 @@
 //! Pausing and resuming a deployment or a revision.
 
 use baton_apis::{LifecycleState, constants::ANNOTATION_PAUSED_BY_PARENT};
+use baton_cluster::{
+    Cluster, Write,
+    lists::{chain, not_found},
+};
 use baton_kubernetes::wire::MediaType;
+use baton_text::output::{format::name, report};
 use baton_view::chain::{
     kind::ChainKind,
     member::{Deployment, Revision},
@@ -9,12 +14,7 @@ use baton_view::chain::{
 };
 use serde_json::{Value, json};
 
-use crate::{
-    cluster::lists::{chain, not_found},
-    connect::{Cluster, Write},
-    error::Error,
-    output::{format::name, report},
-};
+use crate::error::Error;
 
 /// The number of attempts for a revision that changes while it is paused.
 const ROUNDS: usize = 5;
@@ -147,7 +147,7 @@ impl Pausable {
                     .map_err(|error| Error::Impossible(error.to_string()));
             }
         }
-        Err(not_found(target, cluster.namespace_of(kinds[0])))
+        Err(not_found(target, cluster.namespace_of(kinds[0])).into())
     }
 
     fn parse(kind: ChainKind, object: Value) -> Result<Self, serde_json::Error> {
@@ -187,7 +187,8 @@ pub(crate) async fn write(
     dry_run: bool,
 ) -> Result<(), Error> {
     let write = Write::new(MediaType::MergePatch, dry_run);
-    cluster.write(&subject.path(), write, patch).await.map(drop)
+    cluster.write(&subject.path(), write, patch).await?;
+    Ok(())
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -70,7 +70,7 @@ pub(crate) enum Refusal {
     /// Parts of the content do not exist any more.
     #[error(
         "revision {number} ({name}) cannot be rolled back to: {}",
-        crate::text::diff::gone(slices)
+        baton_text::diff::gone(slices)
     )]
     SlicesGone {
         number: i64,

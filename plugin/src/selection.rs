@@ -2,13 +2,13 @@
 
 pub(crate) mod labels;
 
+use baton_cluster::Cluster;
 use baton_view::selection::Selection;
 use clap::Args;
 use kube::core::Selector;
 
 use crate::{
     args::{AllNamespaces, GlobalArgs},
-    connect::Cluster,
     error::{Error, SubjectError},
     subject::{Subject, SubjectKind},
 };
@@ -76,4 +76,13 @@ impl SelectionArgs {
 fn only_one_namespace() -> Error {
     let text = "a TARGET and -A cannot be used together, as a TARGET is in one namespace";
     Error::Usage(text.to_owned())
+}
+
+/// Assembles chains from objects as lists return them.
+#[cfg(test)]
+pub(crate) fn from_objects(
+    deployments: Vec<serde_json::Value>,
+    revisions: Vec<serde_json::Value>,
+) -> Vec<baton_view::chain::Chain> {
+    baton_view::chain::from_objects(deployments, revisions).0
 }

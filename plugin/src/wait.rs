@@ -4,16 +4,16 @@ pub(crate) mod application;
 pub(crate) mod applied;
 pub(crate) mod bars;
 pub(crate) mod chain;
-pub(crate) mod follower;
 pub(crate) mod release;
 
 use std::{fmt::Display, time::Duration};
 
+use baton_cluster::follower::Follower;
+use baton_text::output::report;
 use baton_view::lists::Question;
 use tokio::time::{Instant, timeout_at};
 
-use self::follower::Follower;
-use crate::{error::Error, output::report};
+use crate::error::Error;
 
 /// Follows objects until `look` finds the wanted state, or the time is up (zero: no limit).
 ///

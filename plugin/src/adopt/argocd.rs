@@ -1,11 +1,12 @@
 //! Applications of Argo CD: their status lists their objects.
 
+use baton_cluster::Cluster;
 use baton_engine::Gvk;
 use baton_view::object::text_at;
 use serde_json::Value;
 
 use super::{FoundObjects, ObjectToAdopt, whole};
-use crate::{connect::Cluster, error::Error};
+use crate::error::Error;
 
 /// The default namespace of Argo CD's Applications.
 pub(crate) const NAMESPACE: &str = "argocd";

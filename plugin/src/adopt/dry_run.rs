@@ -3,12 +3,14 @@
 
 use std::fmt::Write as _;
 
+use baton_cluster::{Cluster, ClusterError};
 use baton_engine::redact::with_short_values;
+use baton_text::output::format::first;
 use baton_view::diff::{clean::clean_live, mask::redact};
 use serde_json::Value;
 
 use super::{ObjectToAdopt, content::Content};
-use crate::{connect::Cluster, error::Error, output::format::first};
+use crate::error::Error;
 
 /// The number of paths of a drift that are named.
 const MAX_NAMED: usize = 3;
@@ -56,7 +58,7 @@ async fn is_restored(
     let path = cluster.path_of(&member.gvk, &member.key()).await?;
     match cluster.dry_run_replace(&path, without).await {
         Ok(answer) => Ok(clean_live(answer) == clean_live(live.clone())),
-        Err(error @ Error::Unreachable { .. }) => Err(error),
+        Err(error @ ClusterError::Unreachable { .. }) => Err(error.into()),
         Err(_) => Ok(false),
     }
 }
@@ -75,7 +77,7 @@ async fn drift(
     let body = clean_live(content.as_recorded());
     let paths = match cluster.dry_run_apply(&path, &body, true).await {
         Ok(answer) => differences(&clean_live(live.clone()), &clean_live(answer)),
-        Err(error @ Error::Unreachable { .. }) => return Err(error),
+        Err(error @ ClusterError::Unreachable { .. }) => return Err(error.into()),
         Err(error) => {
             // If the error is about rights, the forecast that follows reports the missing ones as
             // well.

@@ -1,11 +1,12 @@
 //! Kustomizations of Flux: their inventory lists their objects, by ids of `cli-utils`.
 
+use baton_cluster::Cluster;
 use baton_engine::Gvk;
 use baton_view::object::text_at;
 use serde_json::Value;
 
 use super::{FoundObjects, ObjectToAdopt, whole};
-use crate::{connect::Cluster, error::Error};
+use crate::error::Error;
 
 /// The default namespace of Flux.
 pub(crate) const NAMESPACE: &str = "flux-system";

@@ -1,5 +1,6 @@
 //! The records of Helm: a Secret, or a `ConfigMap` if Helm is set up so, per revision of a release.
 
+use baton_cluster::Cluster;
 use baton_kubernetes::path;
 use baton_view::{lists::ListQuery, object::text_at};
 use http::Method;
@@ -10,7 +11,6 @@ use super::{
     record::{RecordError, base64, packed_json},
 };
 use crate::{
-    connect::Cluster,
     error::Error,
     pack::documents::{self, InputText},
 };

@@ -1,5 +1,6 @@
 //! Apps of kapp: a `ConfigMap` has the label by which the objects of the app are found.
 
+use baton_cluster::{Cluster, served::Served};
 use baton_engine::Gvk;
 use baton_kubernetes::path;
 use baton_view::object::text_at;
@@ -10,7 +11,7 @@ use super::{
     record::{RecordError, json},
     selected::{Labels, gather, is_following},
 };
-use crate::{connect::Cluster, error::Error, served::Served};
+use crate::error::Error;
 
 /// The suffix of the `ConfigMap` names of current versions of kapp.
 const SUFFIX: &str = ".apps.k14s.io";

@@ -2,20 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use baton_cluster::{Cluster, ClusterError, MAX_CONCURRENT};
 use baton_engine::{
     object::{controller, is_terminating, text},
     revision::KindScope,
 };
+use baton_text::diff::object_title;
 use futures::{StreamExt as _, stream};
 use serde_json::Value;
 
 use super::{FoundObjects, ObjectToAdopt};
-use crate::{
-    connect::{Cluster, MAX_CONCURRENT},
-    error::Error,
-    pack::scope::Scopes,
-    text::diff::object_title,
-};
+use crate::{error::Error, pack::scope::Scopes};
 
 /// Objects that can be adopted.
 #[derive(Debug, Default)]
@@ -77,13 +74,13 @@ pub(crate) async fn read(
         .into_iter()
         .map(|(mut member, resource)| async move {
             let looked = match (member.live.take(), resource) {
-                (Some(live), _) => Ok(ReadResult::Live(live)),
+                (Some(live), _) => Ok::<_, Error>(ReadResult::Live(live)),
                 (None, None) => Ok(ReadResult::NotServed),
                 (None, Some(resource)) => match resource.path_of(&member.key()) {
                     Ok(path) => match cluster.get_at(&path).await {
                         Ok(Some(live)) => Ok(ReadResult::Live(live)),
                         Ok(None) => Ok(ReadResult::Missing),
-                        Err(error @ Error::Unreachable { .. }) => Err(error),
+                        Err(error @ ClusterError::Unreachable { .. }) => Err(error.into()),
                         Err(error) => Ok(ReadResult::Failed(error.to_string())),
                     },
                     Err(error) => Ok(ReadResult::Failed(error.to_string())),

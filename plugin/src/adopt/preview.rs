@@ -88,10 +88,10 @@ fn without_own(mut object: Value) -> Value {
 #[cfg(test)]
 mod tests {
     use baton_engine::Gvk;
+    use baton_text::diff::outcome::fate;
     use baton_view::{children::Owner, diff::Topic};
 
     use super::*;
-    use crate::text::diff::outcome::fate;
 
     fn yaml(text: &str) -> Value {
         serde_saphyr::from_str(text).unwrap()

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use baton_apis::constants::GROUP;
+use baton_cluster::{
+    Cluster,
+    lists::list_all,
+    served::{Served, resource},
+};
 use baton_engine::object::controller;
 use baton_view::{lists::ListQuery, object::text_at};
 use serde_json::Value;
 
 use super::{FoundObjects, ObjectToAdopt, managers::is_of_kubernetes, whole};
-use crate::{
-    cluster::lists::list_all,
-    connect::Cluster,
-    error::Error,
-    served::{Served, resource},
-};
+use crate::error::Error;
 
 /// Kinds that follow from other objects or are short-lived, as group and kind.
 const FOLLOWING: [(&str, &str); 7] = [

@@ -23,9 +23,15 @@ use baton_apis::{
     },
     kinds,
 };
+use baton_cluster::{
+    Cluster, Write,
+    follower::Follower,
+    lists::{self, once},
+};
 use baton_engine::{Gvk, ObjectKey};
 use baton_kubernetes::wire::MediaType;
 use baton_releases::give_back::Custody;
+use baton_text::diff::object_title;
 use baton_view::{
     applications::{observed::Observed, target::AppTarget},
     chain::member::Revision,
@@ -41,15 +47,11 @@ use serde_json::{Value, json};
 use self::marks::{given_back, is_ours, listed, selected_by_label, selected_release};
 use super::undo::pausing::{is_quiet, paused, until_quiet};
 use crate::{
-    cluster::lists::{self, once},
-    connect::{Cluster, Write},
     diff::phase_clusters::PhaseClusters,
     error::Error,
-    text::diff::object_title,
     wait::{
         application::{question, read as read_application},
         chain::watch_until,
-        follower::Follower,
         until,
     },
 };
@@ -440,5 +442,6 @@ async fn as_shipper(cluster: &Cluster, path: &str, change: &[PatchOperation]) ->
     let url = format!("{path}?fieldManager={FIELD_MANAGER}");
     let body = json!(change);
     let body = Some((MediaType::JsonPatch, &body));
-    cluster.send(Method::PATCH, &url, body).await.map(drop)
+    cluster.send(Method::PATCH, &url, body).await?;
+    Ok(())
 }

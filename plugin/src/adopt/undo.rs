@@ -13,8 +13,13 @@ mod slices;
 use std::{collections::BTreeSet, time::Duration};
 
 use baton_apis::constants::LABEL_OBJECT_DEPLOYMENT;
+use baton_cluster::{
+    Cluster, MAX_CONCURRENT,
+    lists::{self, not_found},
+};
 use baton_engine::{Gvk, ObjectKey};
 use baton_kubernetes::wire::MediaType;
+use baton_text::{diff::object_title, output::format::name};
 use baton_view::{
     chain::{
         Chain,
@@ -34,14 +39,7 @@ use self::{
     fields::{hand_back, is_let_go, is_owned},
     slices::Collection,
 };
-use crate::{
-    cluster::lists::{self, not_found},
-    connect::{Cluster, MAX_CONCURRENT},
-    error::Error,
-    output::format::name,
-    text::diff::object_title,
-    wait::chain::watch_until,
-};
+use crate::{error::Error, wait::chain::watch_until};
 
 /// A deployment with everything that belongs to it.
 pub(crate) struct AdoptedDeployment {
@@ -68,7 +66,7 @@ pub(crate) async fn read(
     let of = Collection { cluster, kind };
     let slices = of.of(&chain, name).await?;
     if chain.deployment.is_none() && chain.revisions.is_empty() && slices.is_empty() {
-        return Err(not_found(&target, cluster.namespace_of(kind)));
+        return Err(not_found(&target, cluster.namespace_of(kind)).into());
     }
     let objects = objects(cluster, &chain).await?;
     Ok(AdoptedDeployment {
@@ -302,7 +300,7 @@ async fn orphan(cluster: &Cluster, path: &str, uid: &str) -> Result<(), Error> {
         .await
     {
         Err(error) if error.is_code(404) => Ok(()),
-        answer => answer.map(drop),
+        answer => Ok(answer.map(drop)?),
     }
 }
 
@@ -321,7 +319,7 @@ async fn gone(cluster: &Cluster, target: &Target, timeout: Duration) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::lists::from_objects;
+    use crate::selection::from_objects;
 
     const API_VERSION: &str = "package-operator.run/v1alpha1";
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use baton_apis::{Application, Release, ReleaseEnvironment};
 use baton_charts::{Charts, Credentials, Rendering, Settings};
+use baton_cluster::Cluster;
 use baton_engine::slice_parts;
 use baton_releases::{
     application::next_release,
@@ -12,7 +13,7 @@ use baton_releases::{
 use baton_view::lists::ListQuery;
 use serde_json::Value;
 
-use crate::{connect::Cluster, error::Error, installation::DEFINITIONS};
+use crate::{error::Error, installation::DEFINITIONS};
 
 /// The next Release of an Application.
 pub(crate) struct NextRelease {

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use baton_apis::{Release, constants::shipper::LABEL_RELEASE, kinds};
+use baton_cluster::Cluster;
 use baton_engine::names::is_label_value;
 use baton_view::{
     applications::compare::{Rendered, environment, manifests, of_slices},
     diff::Section,
     lists::ListQuery,
 };
-
-use crate::connect::Cluster;
 
 /// Reads the rendered manifests of Releases from slices.
 pub(super) async fn rendered(cluster: &Cluster, releases: &[&Release]) -> Rendered {
@@ -39,14 +38,14 @@ pub(crate) async fn releases(cluster: &Cluster, from: &Release, to: &Release) ->
 
 #[cfg(test)]
 mod tests {
+    use baton_text::{
+        diff::{Labels, outcome::fate, render},
+        output::Output,
+    };
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{
-        applications::fixtures::{mid_rollout, observed},
-        output::Output,
-        text::diff::{Labels, outcome::fate, render},
-    };
+    use crate::applications::fixtures::{mid_rollout, observed};
 
     fn slice(name: &str, owner: &str, objects: &[Value]) -> Value {
         let objects: Vec<Value> = objects

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use baton_apis::{Application, ApplicationSpec, Release, kinds};
+use baton_cluster::Cluster;
 use baton_view::{
     applications::{
         compare::{environment, manifests},
@@ -20,10 +21,7 @@ use baton_view::{
 use serde_json::Value;
 
 use super::{chart, compare::rendered};
-use crate::{
-    connect::Cluster, diff::check::check_apply, error::Error, subject::check_name,
-    wait::application::read,
-};
+use crate::{diff::check::check_apply, error::Error, subject::check_name, wait::application::read};
 
 /// The effect of applying an Application from a file. If it creates a Release, its chart is rendered
 /// and checked, unless `with_chart` is false.
@@ -126,10 +124,9 @@ async fn next_manifests(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        applications::fixtures::{mid_rollout, observed},
-        text::diff::note::note,
-    };
+    use baton_text::diff::note::note;
+
+    use crate::applications::fixtures::{mid_rollout, observed};
 
     fn notes(change: &Change<'_>) -> Vec<String> {
         change.notes.iter().map(note).collect()

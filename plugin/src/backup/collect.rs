@@ -6,12 +6,13 @@ use baton_apis::{
     constants::{LABEL_SITE_APPLICATION, LABEL_SITE_DEPLOYMENT, NAMESPACE_CLUSTER_PREFIX},
     kinds::{self, Kind},
 };
+use baton_cluster::{Cluster, ClusterError};
 use baton_view::{lists::ListQuery, object::text_at};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{CONTROLLER_REVISION, KINDS, file::Backup, title};
-use crate::{connect::Cluster, error::Error};
+use crate::error::Error;
 
 /// Path of all namespaces.
 pub(super) const NAMESPACES: &str = "/api/v1/namespaces";
@@ -112,7 +113,7 @@ pub(crate) async fn list(
     query: ListQuery,
 ) -> Result<Vec<Value>, Error> {
     let mut objects = match cluster.list_at(&kind.path(None), &query).await {
-        Err(Error::NotServed { .. }) => Vec::new(),
+        Err(ClusterError::NotServed { .. }) => Vec::new(),
         objects => objects?,
     };
     objects.retain(|object| is_part(kind, object));

@@ -7,12 +7,11 @@ use std::{
     path::Path,
 };
 
+use baton_text::output::format::{DocumentFormat, document};
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
-
-use crate::output::format::{DocumentFormat, document};
 
 const FORMAT: &str = "baton.run/backup";
 const VERSION: u64 = 1;

@@ -2,14 +2,16 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use baton_cluster::Cluster;
 use baton_kubernetes::{lease::LEASE_NAME, wire::MediaType};
+use baton_text::output::report;
 use baton_view::{lists::ListQuery, object::text_at};
 use http::Method;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::{connect::Cluster, error::Error, installation::RESTORE as HOLDER, output::report};
+use crate::{error::Error, installation::RESTORE as HOLDER};
 
 const API: &str = "/apis/coordination.k8s.io/v1";
 
@@ -137,7 +139,7 @@ impl Held<'_> {
             let body = Some((MediaType::Json, &lease));
             match self.cluster.send(Method::PUT, &path, body).await {
                 Err(error) if error.is_code(409) => {}
-                written => return written,
+                written => return Ok(written?),
             }
             lease = self.cluster.get_at(&path).await?.unwrap_or(lease);
         }
@@ -161,7 +163,7 @@ impl Held<'_> {
             .await
         {
             Err(error) if error.is_code(404) => Ok(None),
-            created => created.map(Some),
+            created => Ok(Some(created?)),
         }
     }
 }

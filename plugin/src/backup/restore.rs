@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use baton_apis::{constants::FINALIZER_ORPHAN, kinds};
+use baton_cluster::{Cluster, MAX_CONCURRENT, Write};
 use baton_kubernetes::wire::MediaType;
+use baton_text::output::report;
 use baton_view::{lists::ListQuery, object::text_at};
 use futures::{StreamExt as _, stream};
 use http::Method;
@@ -20,11 +22,7 @@ use super::{
     renewed::{self, Identities, has_subresource, is_restored_from},
     title,
 };
-use crate::{
-    connect::{Cluster, MAX_CONCURRENT, Write},
-    error::Error,
-    output::report,
-};
+use crate::error::Error;
 
 /// A restore of a backup into a hub.
 pub(crate) struct Restore<'a> {
@@ -182,7 +180,8 @@ impl<'a> Restore<'a> {
             return Ok(());
         }
         let write = Write::new(MediaType::MergePatch, false);
-        self.cluster.write(path, write, body).await.map(drop)
+        self.cluster.write(path, write, body).await?;
+        Ok(())
     }
 
     async fn create_all(&mut self) -> Result<(), Error> {
@@ -233,9 +232,8 @@ impl<'a> Restore<'a> {
     }
 
     async fn post(&self, path: &str, body: &Value, dry_run: bool) -> Result<Value, Error> {
-        self.cluster
-            .write(path, Write::new(MediaType::Json, dry_run), body)
-            .await
+        let write = Write::new(MediaType::Json, dry_run);
+        Ok(self.cluster.write(path, write, body).await?)
     }
 
     /// Writes the status of an object, if that is apart from the object, and nobody has written it.
@@ -255,10 +253,9 @@ impl<'a> Restore<'a> {
         }
         let write = Write::new(MediaType::MergePatch, false);
         let body = json!({ "status": status });
-        self.cluster
-            .write(&format!("{path}/status"), write, &body)
-            .await
-            .map(drop)
+        let path = format!("{path}/status");
+        self.cluster.write(&path, write, &body).await?;
+        Ok(())
     }
 
     /// Deletes an object that was being deleted: its finalizers let the manager complete that.
@@ -272,7 +269,7 @@ impl<'a> Restore<'a> {
         let body = Some((MediaType::Json, &options));
         match self.cluster.send(Method::DELETE, &path, body).await {
             Err(error) if error.is_code(404) => Ok(()),
-            answer => answer.map(drop),
+            answer => Ok(answer.map(drop)?),
         }
     }
 }

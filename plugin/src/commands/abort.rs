@@ -5,6 +5,7 @@ mod site;
 
 use baton_apis::kinds;
 use baton_kubernetes::wire::MediaType;
+use baton_text::{application::refusal::refused, output::report};
 use baton_view::applications::{
     clusters::clusters,
     observed::Observed,
@@ -18,9 +19,7 @@ use crate::{
     args::GlobalArgs,
     confirm,
     error::Error,
-    output::report,
     subject::{Subject, SubjectKind},
-    text::application::refusal::refused,
     wait::application::read,
 };
 
@@ -64,8 +63,8 @@ pub(crate) async fn run(args: &AbortArgs, global: &GlobalArgs) -> Result<Exit, E
     let cluster = global.connect().await?;
     let observed = read(&cluster, &target).await?;
     let application = observed.target();
-    let abort =
-        steer::abort(&observed, args.force).map_err(|refusal| refused(&observed, &refusal))?;
+    let abort = steer::abort(&observed, args.force)
+        .map_err(|refusal| Error::Impossible(refused(&observed, &refusal)))?;
     if !args.yes && !args.dry_run && !confirmed(&observed, &abort).await? {
         report("nothing was deleted");
         return Ok(Exit::Negative);
@@ -81,7 +80,7 @@ pub(crate) async fn run(args: &AbortArgs, global: &GlobalArgs) -> Result<Exit, E
         Err(error) if error.is_code(409) => Err(Error::Impossible(format!(
             "release {release} has changed since it was read; nothing was deleted"
         ))),
-        answer => answer,
+        answer => Ok(answer?),
     }?;
     global.output().print(&format!(
         "release.shipper.booking.com/{} deleted, {application} goes back to {}{}",

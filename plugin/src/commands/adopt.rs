@@ -5,6 +5,12 @@ mod lost_hub;
 mod make;
 
 pub(crate) use self::args::AdoptArgs;
+use baton_cluster::Cluster;
+use baton_text::{
+    diff::{self, Labels, object_title, render},
+    output::report,
+    rollout::message,
+};
 use baton_view::{
     chain::{kind::ChainKind, target::Target},
     diff::{Section, note::ObjectNote, outcome::DiffOutcome},
@@ -21,17 +27,11 @@ use crate::{
         undo,
     },
     args::GlobalArgs,
-    connect::Cluster,
     diff::{forecast::forecast, input::set_default_namespace, phase_clusters::PhaseClusters},
     error::Error,
-    output::report,
     pack::{
         Packed,
         apply::{self, Mode},
-    },
-    text::{
-        diff::{self, Labels, object_title, render},
-        rollout::message,
     },
     wait::chain::follow_unless_refused,
 };

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use baton_apis::{constants::shipper::LABEL_APP, kinds};
+use baton_text::output::{format::DocumentFormat, report, table::Table};
 use baton_view::object::text_at;
 use clap::{Args, Subcommand};
 
@@ -17,7 +18,6 @@ use crate::{
     },
     confirm::confirmed,
     error::Error,
-    output::{format::DocumentFormat, report, table::Table},
 };
 
 /// Back up the objects of Baton and Shipper in a hub, or restore them

@@ -6,6 +6,8 @@ use baton_apis::{
     Application, Release, ReleaseEnvironment,
     kinds::{self, Kind},
 };
+use baton_cluster::Cluster;
+use baton_text::output::format::without_obeyed;
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -14,9 +16,7 @@ use super::Exit;
 use crate::{
     applications::chart::documents,
     args::GlobalArgs,
-    connect::Cluster,
     error::Error,
-    output::format::without_obeyed,
     pack::{
         documents::read as parse,
         emit,

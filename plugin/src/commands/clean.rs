@@ -1,21 +1,15 @@
 //! `clean`: removes clusters that no longer exist from the Releases of Applications.
 
 use baton_apis::{constants::shipper::ANNOTATION_RELEASE_CLUSTERS, kinds};
+use baton_cluster::{Cluster, Write, lists::once};
 use baton_kubernetes::wire::MediaType;
+use baton_text::output::{report, table::Table};
 use baton_view::applications::scheduled::{AllReleases, Removal, Removals};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::{Exit, pause::for_each_target};
-use crate::{
-    args::GlobalArgs,
-    cluster::lists::once,
-    confirm::confirmed,
-    connect::{Cluster, Write},
-    error::Error,
-    output::{report, table::Table},
-    subject::object_name,
-};
+use crate::{args::GlobalArgs, confirm::confirmed, error::Error, subject::object_name};
 
 /// Remove what no longer exists from the Releases of Shipper's Applications
 #[derive(Clone, Debug, Args)]
@@ -116,7 +110,7 @@ async fn remove(cluster: &Cluster, removal: &Removal) -> Result<String, Error> {
         Err(error) if error.is_code(409) => Err(Error::Impossible(format!(
             "{name} has changed since it was read; it was not changed"
         ))),
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -1,7 +1,9 @@
 //! `clusters`: takes clusters out of use for Applications, and back.
 
 use baton_apis::kinds;
+use baton_cluster::{Cluster, Write, lists::once};
 use baton_kubernetes::wire::MediaType;
+use baton_text::output::report;
 use baton_view::applications::scheduled::AllReleases;
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -10,14 +12,7 @@ use super::{
     Exit,
     pause::{for_each_target, note},
 };
-use crate::{
-    args::GlobalArgs,
-    cluster::lists::once,
-    connect::{Cluster, Write},
-    error::Error,
-    output::report,
-    subject::object_name,
-};
+use crate::{args::GlobalArgs, error::Error, subject::object_name};
 
 /// Drain clusters that Applications run in, and use them again
 ///

@@ -9,11 +9,12 @@ mod ask;
 
 use std::{ffi::OsString, time::Duration};
 
+use baton_text::output::Output;
 use clap::{Arg, ArgAction, ColorChoice, Command, FromArgMatches as _};
 use tokio::time::timeout;
 
 use super::{Exit, wait};
-use crate::{args::GlobalArgs, error::Error, output::Output, subject::ALL};
+use crate::{args::GlobalArgs, error::Error, subject::ALL};
 
 /// The longest time to wait for the candidates of a cluster.
 const TIMEOUT: Duration = Duration::from_secs(2);

@@ -6,9 +6,18 @@ mod site;
 
 use std::path::PathBuf;
 
+use baton_cluster::{Cluster, ClusterError, MAX_CONCURRENT, lists};
 use baton_engine::{
     handover::{classify, former_managers},
     revision::{Desired, Revision as Next},
+};
+use baton_text::{
+    diff::{self, Labels, json, render, warning::warning},
+    output::{
+        format::{DocumentFormat, document},
+        report,
+    },
+    rollout::title,
 };
 use baton_view::{
     chain::{Chain, kind::ChainKind, member::Revision, target::Target},
@@ -34,8 +43,6 @@ use super::Exit;
 use crate::{
     applications,
     args::GlobalArgs,
-    cluster::lists,
-    connect::{Cluster, MAX_CONCURRENT},
     diff::{
         check, complete, definitions,
         external::External,
@@ -44,18 +51,10 @@ use crate::{
         takeover,
     },
     error::Error,
-    output::{
-        format::{DocumentFormat, document},
-        report,
-    },
     pack::input::Input,
     rollback::numbered,
     sites,
     subject::{self, Subject, object_name},
-    text::{
-        diff::{self, Labels, json, render, warning::warning},
-        rollout::title,
-    },
 };
 
 const USAGE: &str = "\
@@ -418,7 +417,7 @@ impl Compared<'_> {
                 (plain, Some(ObjectNote::AsWritten))
             }
             Err(error) if error.is_code(409) => return Err(error),
-            Err(error @ Error::Refused(_)) => {
+            Err(error @ Error::Cluster(ClusterError::Refused(_))) => {
                 let why = redact(&error.to_string(), &object.manifest);
                 (plain, Some(ObjectNote::Refused(why)))
             }

@@ -1,5 +1,10 @@
 //! `doctor`: checks the installation of Baton.
 
+use baton_text::output::{
+    Output, Paint,
+    format::{DocumentFormat, document},
+    table::{Cell, Table},
+};
 use clap::Args;
 use serde_json::json;
 
@@ -10,11 +15,6 @@ use crate::{
     installation::{
         doctor::examine,
         finding::{Finding, State},
-    },
-    output::{
-        Output, Paint,
-        format::{DocumentFormat, document},
-        table::{Cell, Table},
     },
 };
 

@@ -4,21 +4,17 @@ mod render;
 mod repaired;
 mod report;
 
+use baton_cluster::{ClusterError, lists};
 use baton_engine::diff::drift::Drift;
+use baton_text::output::{
+    format::{DocumentFormat, document},
+    objects_none_found, report,
+};
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 
 use super::Exit;
-use crate::{
-    args::GlobalArgs,
-    cluster::lists,
-    error::Error,
-    output::{
-        format::{DocumentFormat, document},
-        objects_none_found, report,
-    },
-    selection::SelectionArgs,
-};
+use crate::{args::GlobalArgs, error::Error, selection::SelectionArgs};
 
 /// Show changes that others have made to the objects of revisions, and who made them
 ///
@@ -83,7 +79,7 @@ pub(crate) async fn run(args: &DriftArgs, global: &GlobalArgs) -> Result<Exit, E
     let mut standing = standing?;
     let mut warnings = standing.warnings;
     let mut rows = match repaired {
-        Err(error @ Error::Refused(_)) => {
+        Err(error @ Error::Cluster(ClusterError::Refused(_))) => {
             warnings.push(format!("repairs cannot be read: {error}"));
             Vec::new()
         }

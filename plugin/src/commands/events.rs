@@ -11,7 +11,17 @@ use baton_apis::{
     },
     kinds::{self, Kind},
 };
+use baton_cluster::{
+    Cluster,
+    follower::Follower,
+    lists::{self, once},
+};
 use baton_engine::names::is_label_value;
+use baton_text::output::{
+    Output,
+    format::{Format, objects},
+    report,
+};
 use baton_view::{
     applications::{question::OneApplication, target::AppTarget},
     lists::{List, ListRequest, Lists, MissingObject, NoAnswer, Question, join_all},
@@ -26,18 +36,11 @@ use serde_json::Value;
 use super::Exit;
 use crate::{
     args::GlobalArgs,
-    cluster::lists::{self, once},
-    connect::Cluster,
     error::Error,
     events::Subjects,
-    output::{
-        Output,
-        format::{Format, objects},
-        report,
-    },
     selection::SelectionArgs,
     subject::{Subject, SubjectKind},
-    wait::{application::question, follower::Follower},
+    wait::application::question,
 };
 use render::{Event, Stream};
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use baton_text::output::report;
 use clap::Args;
 
 use super::Exit;
@@ -10,7 +11,6 @@ use crate::{
     args::{GlobalArgs, timeout},
     diff::phase_clusters::{ClusterContext, PhaseClusters},
     error::Error,
-    output::report,
     subject::{Subject, SubjectKind},
 };
 

@@ -4,7 +4,14 @@ mod application;
 mod describe;
 mod site;
 
+use baton_cluster::lists;
 use baton_terminal::time::age;
+use baton_text::output::{
+    Output, Paint,
+    format::{Format, objects},
+    report,
+    table::{Cell, Table},
+};
 use baton_view::chain::{
     Chain,
     member::{Revision, State},
@@ -17,14 +24,7 @@ use serde_json::Value;
 use super::Exit;
 use crate::{
     args::GlobalArgs,
-    cluster::lists,
     error::Error,
-    output::{
-        Output, Paint,
-        format::{Format, objects},
-        report,
-        table::{Cell, Table},
-    },
     rollback::numbered,
     subject::{self, Subject, TargetArg},
 };

@@ -1,5 +1,11 @@
 //! `list`: the Releases of Applications, by their clusters.
 
+use baton_cluster::lists::once;
+use baton_text::output::{
+    format::{DocumentFormat, document},
+    objects_none_found,
+    table::Table,
+};
 use baton_view::applications::scheduled::{AllReleases, ScheduledRelease};
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -7,13 +13,7 @@ use serde_json::json;
 use super::Exit;
 use crate::{
     args::GlobalArgs,
-    cluster::lists::once,
     error::{Error, SubjectError},
-    output::{
-        format::{DocumentFormat, document},
-        objects_none_found,
-        table::Table,
-    },
     subject::object_name,
 };
 

@@ -3,6 +3,10 @@
 mod find;
 mod render;
 
+use baton_text::output::{
+    format::{Format, objects},
+    objects_none_found, report,
+};
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
@@ -11,10 +15,6 @@ use super::Exit;
 use crate::{
     args::{AllNamespaces, GlobalArgs},
     error::Error,
-    output::{
-        format::{Format, objects},
-        objects_none_found, report,
-    },
 };
 
 /// Find objects that a revision has written and that have no controller any more

@@ -9,6 +9,12 @@ mod wait;
 use std::path::PathBuf;
 
 use baton_apis::CollisionProtection;
+use baton_cluster::Cluster;
+use baton_text::output::{
+    Output,
+    format::{DocumentFormat, without_obeyed},
+    report,
+};
 use clap::Args;
 use serde_json::Value;
 
@@ -16,14 +22,8 @@ use self::values::{KindScopeArg, Number, protection, site_version, size};
 use super::Exit;
 use crate::{
     args::GlobalArgs,
-    connect::Cluster,
     diff::{losses::PendingApply, refusals::check_apply},
     error::Error,
-    output::{
-        Output,
-        format::{DocumentFormat, without_obeyed},
-        report,
-    },
     pack::{
         self, Options, PackagedKind,
         build::Package,
@@ -350,7 +350,9 @@ pub(crate) async fn run(args: &PackArgs, global: &GlobalArgs) -> Result<Exit, Er
     args.output.check(cluster, &package).await?;
     let is_forced = args.output.force;
     check_apply(cluster, &next, &package.slices, is_forced).await?;
-    let before = args.wait.before(&package.object, next.chains)?;
+    let before = args
+        .wait
+        .before(&package.object, next.chains.map_err(Error::from))?;
     let applied = args.output.apply(cluster, &package, global).await?;
     args.wait.end(cluster, &applied, before, global).await
 }

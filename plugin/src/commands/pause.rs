@@ -3,7 +3,13 @@
 use std::ops::AsyncFn;
 
 use baton_apis::SiteDeployment;
+use baton_cluster::{Cluster, Write};
 use baton_kubernetes::wire::MediaType;
+use baton_text::{
+    application::refusal,
+    fleet::steer::refused,
+    output::{format::name, report},
+};
 use baton_view::{
     applications::{self, target::AppTarget},
     chain::target::Target,
@@ -14,13 +20,10 @@ use clap::Args;
 use super::Exit;
 use crate::{
     args::GlobalArgs,
-    connect::{Cluster, Write},
     error::Error,
-    output::{format::name, report},
     pausing::{Action, switched},
     sites::read::read,
     subject::{Subject, SubjectKind},
-    text::{application::refusal, fleet::steer::refused},
     wait::application,
 };
 
@@ -108,7 +111,7 @@ async fn switch_sites(
     let name = target.full();
     let deployment: SiteDeployment = read(cluster, target).await?;
     let patch = steer::pause(&deployment, action == Action::Pause)
-        .map_err(|refusal| refused(&name, &refusal))?;
+        .map_err(|refusal| Error::Impossible(refused(&name, &refusal)))?;
     let Some(patch) = patch else {
         return Ok(format!("{name} {already}"));
     };
@@ -133,7 +136,7 @@ async fn switch_application(
     let name = format!("application.shipper.booking.com/{}", target.name);
     let observed = application::read(cluster, target).await?;
     let patch = applications::steer::pause(&observed, action == Action::Pause)
-        .map_err(|refusal| refusal::refused(&observed, &refusal))?;
+        .map_err(|refusal| Error::Impossible(refusal::refused(&observed, &refusal)))?;
     let Some(patch) = patch else {
         return Ok(format!("{name} {already}"));
     };

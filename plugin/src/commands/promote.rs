@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use baton_apis::kinds;
+use baton_cluster::Write;
 use baton_kubernetes::wire::MediaType;
+use baton_text::application::refusal::refused;
 use baton_view::applications::{
     steer::{self, StepChoice, step_outcome},
     target::AppTarget,
@@ -13,10 +15,8 @@ use clap::Args;
 use super::{Exit, pause::note};
 use crate::{
     args::{GlobalArgs, timeout},
-    connect::Write,
     error::Error,
     subject::{Subject, SubjectKind},
-    text::application::refusal::refused,
     wait::{
         application::{read, watch_until},
         release::report_end,
@@ -81,7 +81,7 @@ pub(crate) async fn run(args: &PromoteArgs, global: &GlobalArgs) -> Result<Exit,
     let output = global.output();
     let observed = read(&cluster, &target).await?;
     let promotion = steer::promote(&observed, args.to.choice(), args.to.force)
-        .map_err(|refusal| refused(&observed, &refusal))?;
+        .map_err(|refusal| Error::Impossible(refused(&observed, &refusal)))?;
     let name = format!("release.shipper.booking.com/{}", promotion.release);
     let label = &promotion.label;
     let Some(patch) = &promotion.patch else {

@@ -1,7 +1,9 @@
 //! `redeploy`: selects the sites of a deployment again.
 
 use baton_apis::SiteDeployment;
+use baton_cluster::Write;
 use baton_kubernetes::wire::MediaType;
+use baton_text::fleet::steer::refused;
 use baton_view::sites::steer;
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
@@ -12,11 +14,9 @@ use super::{
 };
 use crate::{
     args::GlobalArgs,
-    connect::Write,
     error::Error,
     sites::read::read,
     subject::{Subject, SubjectKind},
-    text::fleet::steer::refused,
 };
 
 /// Select the sites of a deployment to sites again
@@ -41,7 +41,7 @@ pub(crate) async fn run(args: &RedeployArgs, global: &GlobalArgs) -> Result<Exit
     for_each_target(&targets?, global, async |cluster, target| {
         let deployment: SiteDeployment = read(cluster, target).await?;
         let patch = steer::redeploy(&deployment, Timestamp::now())
-            .map_err(|refusal| refused(target, &refusal))?;
+            .map_err(|refusal| Error::Impossible(refused(target, &refusal)))?;
         let write = Write::new(MediaType::MergePatch, args.dry_run);
         let url = target.path(&cluster.namespace);
         cluster.write(&url, write, &patch).await?;

@@ -1,6 +1,8 @@
 //! `restart`: a new revision with the same content.
 
 use baton_apis::constants::ANNOTATION_RESTARTED_AT;
+use baton_cluster::{Cluster, lists};
+use baton_text::output::format::name;
 use baton_view::chain::{
     Chain,
     member::{Deployment, Revision},
@@ -16,10 +18,7 @@ use super::{
 };
 use crate::{
     args::GlobalArgs,
-    cluster::lists,
-    connect::Cluster,
     error::Error,
-    output::format::name,
     pausing::{Pausable, write},
     rollback::{standalone, write::cause},
     subject::Subject,

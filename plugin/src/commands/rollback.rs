@@ -5,7 +5,9 @@ mod site;
 
 use std::time::Duration;
 
+use baton_cluster::{Cluster, Write, lists};
 use baton_kubernetes::wire::MediaType;
+use baton_text::{output::format::name, rollout::title};
 use baton_view::{
     chain::{
         Chain,
@@ -22,17 +24,13 @@ use serde_json::{Value, json};
 use super::{Exit, pause::note};
 use crate::{
     args::{GlobalArgs, timeout},
-    cluster::lists,
-    connect::{Cluster, Write},
     diff::refusals::check_revision,
     error::Error,
-    output::format::name,
     rollback::{
         Candidate, Choice, Comparison, Options, choose, standalone,
         write::{ROLLBACK, cause, roll_deployment, template, without_cause},
     },
     subject::{Subject, SubjectKind, TargetArg, object_name},
-    text::rollout::title,
     wait::{applied::AppliedWait, chain::follow_unless_refused},
 };
 
@@ -246,7 +244,7 @@ async fn forget(cluster: &Cluster, chain: &Chain, cause: &str) -> Result<(), Err
     match cluster.write(&deployment.path(), write, &patch).await {
         // The change cause was changed or removed in the meantime.
         Err(error) if error.is_code(422) => Ok(()),
-        answer => answer.map(drop),
+        answer => Ok(answer.map(drop)?),
     }
 }
 

@@ -1,5 +1,13 @@
 //! `sites`: the clusters of the inventory, with the versions that run there.
 
+use baton_cluster::lists::once;
+use baton_text::{
+    fleet::inventory::table,
+    output::{
+        format::{DocumentFormat, document},
+        report,
+    },
+};
 use baton_view::sites::inventory::Inventory;
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
@@ -9,15 +17,9 @@ use serde_json::json;
 use super::Exit;
 use crate::{
     args::{AllNamespaces, GlobalArgs},
-    cluster::lists::once,
     error::Error,
-    output::{
-        format::{DocumentFormat, document},
-        report,
-    },
     selection::labels,
     subject::object_name,
-    text::fleet::inventory::table,
 };
 
 /// List sites: clusters, their connection, and the versions that deployments run there

@@ -8,6 +8,11 @@ pub(crate) mod site;
 use std::time::Duration;
 
 use baton_terminal::time::duration;
+use baton_text as text;
+use baton_text::output::{
+    format::{DocumentFormat, document},
+    report,
+};
 use baton_view::{chain::target::Target, rollout::Outcome};
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
@@ -16,13 +21,8 @@ use super::Exit;
 use crate::{
     args::{GlobalArgs, timeout},
     error::Error,
-    output::{
-        format::{DocumentFormat, document},
-        report,
-    },
     selection::SelectionArgs,
     subject::{self, Subject},
-    text,
     wait::chain::{follow, read},
 };
 

@@ -6,6 +6,19 @@ mod site;
 
 use std::io::IsTerminal as _;
 
+use baton_cluster::{
+    Cluster,
+    follower::Follower,
+    lists::{found, once},
+};
+use baton_text::{
+    output::{
+        Output, Paint,
+        format::{DocumentFormat, document},
+        objects_none_found, report,
+    },
+    tree::{Style, render},
+};
 use baton_view::tree::{ChainPicture, question::TreeOf};
 use clap::Args;
 use serde_json::json;
@@ -13,19 +26,10 @@ use serde_json::json;
 use super::Exit;
 use crate::{
     args::GlobalArgs,
-    cluster::lists::{found, once},
-    connect::Cluster,
     error::Error,
-    output::{
-        Output, Paint,
-        format::{DocumentFormat, document},
-        objects_none_found, report,
-    },
     screen::Screen,
     selection::SelectionArgs,
     subject::{self, Subject, object_name},
-    text::tree::{Style, render},
-    wait::follower::Follower,
 };
 
 /// Show revisions, their phases and their objects, with live health and owners

@@ -5,6 +5,7 @@ mod steps;
 
 use std::time::Duration;
 
+use baton_text::output::report;
 use clap::Args;
 
 use self::plan::Plan;
@@ -13,7 +14,6 @@ use crate::{
     args::{GlobalArgs, timeout},
     backup::collect,
     error::Error,
-    output::report,
 };
 
 /// Remove all objects of Baton from the cluster, and keep the objects that they manage

@@ -1,5 +1,11 @@
 //! `version`: the versions of this program, the manager and the agents.
 
+use baton_cluster::ClusterError;
+use baton_text::output::{
+    format::{DocumentFormat, document},
+    report,
+    table::Table,
+};
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
@@ -9,11 +15,6 @@ use crate::{
     args::GlobalArgs,
     error::Error,
     installation::{Agent, Manager, OWN_VERSION, agents, managers, server_time},
-    output::{
-        format::{DocumentFormat, document},
-        report,
-        table::Table,
-    },
 };
 
 /// Print the versions of this program, of the manager and of the agents
@@ -40,7 +41,7 @@ pub(crate) async fn run(args: &VersionArgs, global: &GlobalArgs) -> Result<Exit,
             found => leaders = found?,
         }
         match agents(&cluster).await {
-            Err(Error::NotServed { .. }) => {}
+            Err(Error::Cluster(ClusterError::NotServed { .. })) => {}
             Err(error) if error.is_code(403) => report(&format!("note: {error}")),
             found => others = found?,
         }
@@ -113,7 +114,7 @@ fn skew(managers: &[Manager], agents: &[Agent]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::Output;
+    use baton_text::output::Output;
 
     fn manager(version: Option<&str>) -> Manager {
         Manager {

@@ -6,7 +6,12 @@ mod site;
 use std::{fmt::Display, str::FromStr, time::Duration};
 
 use baton_apis::conditions;
+use baton_cluster::{Cluster, follower::Follower};
 use baton_terminal::time::duration;
+use baton_text::{
+    output::{format::name, report},
+    rollout::{message, title},
+};
 use baton_view::{
     chain::{Chain, member::Revision},
     content::Slices,
@@ -19,12 +24,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use super::Exit;
 use crate::{
     args::{GlobalArgs, timeout},
-    connect::Cluster,
     error::Error,
-    output::{format::name, report},
     subject::{Subject, SubjectKind, TargetArg},
-    text::rollout::{message, title},
-    wait::{bars::Bars, chain::watch_until, follower::Follower, until},
+    wait::{bars::Bars, chain::watch_until, until},
 };
 
 /// Wait until a deployment or a revision has reached a state
@@ -438,7 +440,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::cluster::lists::from_objects;
+    use crate::selection::from_objects;
 
     #[test]
     fn goals_are_named_as_in_kubectl_wait() {

@@ -72,7 +72,7 @@ fn collection(definition: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text;
+    use baton_text as text;
 
     fn of(text: &str) -> Option<CascadingDeletion> {
         let object: Value = serde_saphyr::from_str(text).unwrap();

@@ -1,6 +1,7 @@
 //! The check of an object of a file that does not make a revision itself, by the server.
 
 use baton_apis::kinds::Kind;
+use baton_cluster::{Cluster, ClusterError, Write};
 use baton_kubernetes::wire::MediaType;
 use baton_view::{
     diff::{Pair, Section, Topic, clean::clean_live, note::ObjectNote, outcome::DiffOutcome},
@@ -9,11 +10,7 @@ use baton_view::{
 use serde_json::{Map, Value, json};
 
 use super::forecast::is_lack_of_rights;
-use crate::{
-    connect::{Cluster, Write},
-    error::Error,
-    subject::check_name,
-};
+use crate::{error::Error, subject::check_name};
 
 /// The difference of an object of one of Baton's own kinds from the object that the server would
 /// store for an apply of it.
@@ -47,7 +44,9 @@ pub(crate) async fn compare(
             }
         }
         Err(error) if is_lack_of_rights(&error) => section.notes([ObjectNote::Unchecked]),
-        Err(error @ Error::Refused(_)) => section.fate(DiffOutcome::Invalid(error.to_string())),
+        Err(error @ Error::Cluster(ClusterError::Refused(_))) => {
+            section.fate(DiffOutcome::Invalid(error.to_string()))
+        }
         Err(error) => return Err(error),
     })
 }
@@ -70,7 +69,7 @@ async fn dry_run(cluster: &Cluster, object: &Value, path: &str) -> Result<Value,
         options: "&force=true&fieldValidation=Strict",
         ..Write::new(MediaType::Apply, true)
     };
-    cluster.write(path, write, &body).await
+    Ok(cluster.write(path, write, &body).await?)
 }
 
 /// Sends a dry run of an apply at a path, and adds the outcome to the section of the object.
@@ -86,7 +85,9 @@ pub(crate) async fn check_apply(
     match dry_run(cluster, object, path).await {
         Ok(_) => Ok(section),
         Err(error) if is_lack_of_rights(&error) => Ok(section.notes([ObjectNote::Unchecked])),
-        Err(error @ Error::Refused(_)) => Ok(section.fate(DiffOutcome::Invalid(error.to_string()))),
+        Err(error @ Error::Cluster(ClusterError::Refused(_))) => {
+            Ok(section.fate(DiffOutcome::Invalid(error.to_string())))
+        }
         Err(error) => Err(error),
     }
 }

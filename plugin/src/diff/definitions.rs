@@ -1,5 +1,6 @@
 //! The check of a changed custom resource definition, as the manager makes it.
 
+use baton_cluster::Cluster;
 use baton_engine::{
     definitions::{Review, changes, is_definition, review},
     revision::Desired,
@@ -8,7 +9,7 @@ use baton_kubernetes::stored_objects::affected;
 use baton_view::diff::note::ObjectNote;
 use serde_json::Value;
 
-use crate::{connect::Cluster, error::Error};
+use crate::error::Error;
 
 /// The reason for which the manager refuses to change a definition from `live` to `after`; `None`
 /// if no stored object loses data, and for other objects. The objects of the kind are listed if

@@ -7,14 +7,12 @@ use std::{
     path::Path,
 };
 
+use baton_text::diff::{Labels, file, yaml};
 use baton_view::diff::{Pair, Section};
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use crate::{
-    error::ExternalError,
-    text::diff::{Labels, file, yaml},
-};
+use crate::error::ExternalError;
 
 /// The environment variable that names the program and its arguments.
 pub(crate) const VARIABLE: &str = "KUBECTL_EXTERNAL_DIFF";

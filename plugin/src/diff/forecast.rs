@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use baton_cluster::{Cluster, ClusterError, MAX_CONCURRENT, Write, lists};
 use baton_engine::{
     ObjectKey,
     definitions::{allows_data_loss, is_definition, recreation_refusal},
@@ -15,6 +16,7 @@ use baton_engine::{
     revision::{Desired, KindScope, KindState, Kinds, Phase, Reach, Revision as Next, violations},
 };
 use baton_kubernetes::{answer::is_immutable, wire::MediaType};
+use baton_text::output::format::name;
 use baton_view::{
     chain::{kind::ChainKind, member::Revision},
     children::LookupResult,
@@ -39,12 +41,7 @@ use super::{
     phase_clusters::{PhaseClusters, PlacedChildren, read_again},
     takeover,
 };
-use crate::{
-    cluster::lists,
-    connect::{Cluster, MAX_CONCURRENT, Write},
-    error::Error,
-    output::format::name,
-};
+use crate::error::Error;
 
 /// The namespace that every cluster has.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -84,7 +81,7 @@ async fn without_leftovers(
         let patch = leftovers.merge_patch(body.clone(), live);
         match dry_run_merge(cluster, object, patch.clone()).await {
             Ok(answer) => return Ok(Some(answer)),
-            Err(Error::Refused(status)) if status.code != 409 => {
+            Err(Error::Cluster(ClusterError::Refused(status))) if status.code != 409 => {
                 match leftovers.with_more(&patch, live, &status.message) {
                     Some(more) => leftovers = more,
                     None => return Ok(None),
@@ -117,7 +114,7 @@ async fn dry_run_merge(
 /// the same code for other reasons.
 pub(crate) fn is_lack_of_rights(error: &Error) -> bool {
     match error {
-        Error::Refused(status) => {
+        Error::Cluster(ClusterError::Refused(status)) => {
             status.code == 401
                 || (status.code == 403 && status.message.contains(" cannot patch resource "))
         }
@@ -199,14 +196,14 @@ async fn dry_run_itself(
     let answer = cluster.write(path, write, merged.as_ref().unwrap_or(object));
     let answer = answer.await;
     answer.map_err(|error| match error {
-        Error::Refused(status) if !kind.is_deployment() && status.message.contains("is immutable") => {
+        ClusterError::Refused(status) if !kind.is_deployment() && status.message.contains("is immutable") => {
             Error::Impossible(format!(
                 "{} exists with other content, and a revision cannot be changed: give the new revision another name, \
                      and name this one in `previous`",
                 name(object)
             ))
         }
-        error => error,
+        error => error.into(),
     })
 }
 
@@ -374,7 +371,7 @@ async fn send(
         return Ok(Response::Refused(violation));
     }
     let mut answer = dry_run(cluster, object, body, live.is_some()).await;
-    if let (Some(live), Err(Error::Refused(status))) = (live, &answer)
+    if let (Some(live), Err(Error::Cluster(ClusterError::Refused(status)))) = (live, &answer)
         && let Some(changed) =
             without_leftovers(cluster, object, body, live, &status.message).await?
     {
@@ -384,7 +381,9 @@ async fn send(
         Ok(answer) => Ok(Response::Object(answer)),
         // A missing right of the user says nothing about the revision.
         Err(error) if is_lack_of_rights(&error) || error.is_code(409) => Err(error),
-        Err(Error::Refused(status)) if is_recreated(object) && is_immutable(&status) => {
+        Err(Error::Cluster(ClusterError::Refused(status)))
+            if is_recreated(object) && is_immutable(&status) =>
+        {
             let is_kept = is_definition(&object.gvk) && !allows_data_loss(&object.manifest);
             Ok(if is_kept {
                 Response::Refused(recreation_refusal(&status.message))
@@ -392,7 +391,7 @@ async fn send(
                 Response::Immutable
             })
         }
-        Err(error @ (Error::Refused(_) | Error::Impossible(_))) => {
+        Err(error @ (Error::Cluster(ClusterError::Refused(_)) | Error::Impossible(_))) => {
             Ok(Response::Refused(error.to_string()))
         }
         Err(error) => Err(error),
@@ -420,9 +419,9 @@ async fn invalid_anywhere(cluster: &Cluster, object: &Desired) -> Result<Option<
         .send(Method::POST, &url, Some((MediaType::Json, &body)))
         .await
     {
-        Err(error @ Error::Refused(_)) if error.is_code(422) => Ok(Some(error.to_string())),
-        Ok(_) | Err(Error::Refused(_)) => Ok(None),
-        Err(error) => Err(error),
+        Err(error @ ClusterError::Refused(_)) if error.is_code(422) => Ok(Some(error.to_string())),
+        Ok(_) | Err(ClusterError::Refused(_)) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -473,7 +472,7 @@ mod tests {
     fn quotas_are_no_lack_of_rights() {
         let refused = |code, message: &str| {
             let status = kube::core::Status::failure(message, "Forbidden").with_code(code);
-            is_lack_of_rights(&Error::Refused(Box::new(status)))
+            is_lack_of_rights(&Error::Cluster(ClusterError::Refused(Box::new(status))))
         };
         let rights = "configmaps \"web\" is forbidden: User \"dev\" cannot patch resource \"configmaps\" in API \
              group \"\" in the namespace \"shop\"";

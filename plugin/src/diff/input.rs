@@ -5,14 +5,14 @@ use baton_apis::{
     constants::API_VERSION,
     kinds::{self, Kind},
 };
+use baton_cluster::Cluster;
+use baton_text::output::report;
 use baton_view::chain::kind::ChainKind;
 use serde_json::Value;
 
 use crate::{
     args::GlobalArgs,
-    connect::Cluster,
     error::Error,
-    output::report,
     pack::{
         self, Options,
         documents::{self, InputText},

@@ -1,9 +1,17 @@
 //! The losses by a change: objects whose deletion deletes other objects or data.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Display,
+};
 
+use baton_cluster::{Cluster, ClusterError, MAX_CONCURRENT, lists};
 use baton_engine::{ObjectKey, revision::Desired};
 use baton_kubernetes::discovery::Location;
+use baton_text::{
+    diff::{outcome::fate, title, warning::warning},
+    output::{report, report_once},
+};
 use baton_view::{
     chain::{Chain, kind::ChainKind, member::Revision},
     children::LookupResult,
@@ -23,13 +31,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
 use super::{cascading_deletion, phase_clusters::read_again};
-use crate::{
-    cluster::lists,
-    connect::{Cluster, MAX_CONCURRENT},
-    error::Error,
-    output::{report, report_once},
-    text::diff::{outcome::fate, title, warning::warning},
-};
+use crate::error::Error;
 
 /// An object that only older revisions want, with its phase.
 type PhasedObject<'a> = (&'a Phase, &'a Desired);
@@ -39,7 +41,7 @@ pub(crate) struct PendingApply {
     kind: ChainKind,
     object: Value,
     /// All chains in the scope of the object.
-    pub(crate) chains: Result<Vec<Chain>, Error>,
+    pub(crate) chains: Result<Vec<Chain>, ClusterError>,
 }
 
 impl PendingApply {
@@ -71,7 +73,7 @@ impl PendingApply {
         match &self.chains {
             Ok(chains) => warn(Plan::of(self.kind, &self.object, chains), cluster, given).await,
             // The apply itself reports these errors.
-            Err(Error::NotServed { .. } | Error::Unreachable { .. }) => {}
+            Err(ClusterError::NotServed { .. } | ClusterError::Unreachable { .. }) => {}
             Err(error) => report_unknown(error),
         }
     }
@@ -103,7 +105,7 @@ impl PendingApply {
             return Ok(Vec::new());
         };
         let slices = match lists::slices(cluster, plan.live()).await {
-            Err(Error::Refused(_)) => Slices::default(),
+            Err(ClusterError::Refused(_)) => Slices::default(),
             slices => slices?,
         };
         let former = plan.former(&slices).into_iter();
@@ -130,7 +132,7 @@ pub(crate) async fn warn(plan: Result<Option<Plan>, NoPlan>, cluster: &Cluster, 
     }
 }
 
-fn report_unknown(error: &Error) {
+fn report_unknown(error: &impl Display) {
     report(&format!(
         "note: the objects that would be deleted are unknown: {error}"
     ));
@@ -324,7 +326,7 @@ async fn sections(
         let found = match &read {
             Ok(Some(live)) => LookupResult::Live(live),
             Ok(None) => LookupResult::Missing,
-            Err(Error::Refused(_)) => LookupResult::Unreadable(&forbidden),
+            Err(Error::Cluster(ClusterError::Refused(_))) => LookupResult::Unreadable(&forbidden),
             Err(_) => return read.map(|_| None),
         };
         leaving.section(Some(cluster), (phase, object), found).await
@@ -351,10 +353,11 @@ pub(crate) async fn with_warning(
 
 #[cfg(test)]
 mod tests {
+    use baton_text::diff::note::note;
     use serde_json::json;
 
     use super::*;
-    use crate::{cluster::lists::from_objects, text::diff::note::note};
+    use crate::selection::from_objects;
 
     #[test]
     fn an_object_that_may_not_be_read_is_told_to_go() {

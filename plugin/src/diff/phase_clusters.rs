@@ -7,6 +7,7 @@
 use std::{collections::BTreeMap, str::FromStr};
 
 use baton_apis::constants::CLASS_CLUSTER_PREFIX;
+use baton_cluster::{Cluster, lists};
 use baton_engine::{ObjectKey, owners, revision::Desired};
 use baton_terminal::kubeconfig::ConnectionArgs;
 use baton_view::{
@@ -15,12 +16,7 @@ use baton_view::{
 };
 use serde_json::Value;
 
-use crate::{
-    args::GlobalArgs,
-    cluster::lists,
-    connect::{Cluster, connect},
-    error::Error,
-};
+use crate::{args::GlobalArgs, error::Error};
 
 /// `NAME=CONTEXT`: the name of a Cluster, and the context of the kubeconfig to reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,8 +69,8 @@ impl PhaseClusters {
                 kubeconfig: global.kubeconfig.clone(),
                 context: Some(context.clone()),
             };
-            let user = global.as_user.as_deref();
-            let cluster = connect(&connection, Some(&home.namespace), user).await?;
+            let namespace = Some(&*home.namespace);
+            let cluster = global.connect_by(&connection, namespace).await?;
             let class = format!("{CLASS_CLUSTER_PREFIX}{name}");
             if others.insert(class, cluster).is_some() {
                 return Err(Error::Usage(format!(

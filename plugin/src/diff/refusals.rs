@@ -1,5 +1,10 @@
 //! The refusals that a change would meet, before anything is written.
 
+use baton_cluster::{Cluster, ClusterError};
+use baton_text::{
+    diff::{outcome::fate, title},
+    output::{report, report_once},
+};
 use baton_view::{
     chain::{Chain, kind::ChainKind},
     diff::plan::{NoPlan, Plan},
@@ -11,12 +16,7 @@ use super::{
     losses::{PendingApply, warn},
     phase_clusters::PhaseClusters,
 };
-use crate::{
-    connect::Cluster,
-    error::Error,
-    output::{report, report_once},
-    text::diff::{outcome::fate, title},
-};
+use crate::error::Error;
 
 /// Reports what the server or the manager would refuse of an apply. `given` are slices that are
 /// applied together with the object.
@@ -76,7 +76,7 @@ async fn check(
     let places = PhaseClusters::only(cluster.clone());
     let sections = match forecast::of_plan(&places, &plan, given).await {
         Ok(sections) => sections,
-        Err(error @ Error::Unreachable { .. }) => return Err(error),
+        Err(error @ Error::Cluster(ClusterError::Unreachable { .. })) => return Err(error),
         Err(error) => {
             report(&format!(
                 "note: the refusals by the server are unknown: {error}"

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use baton_cluster::{Cluster, ClusterError};
 use baton_engine::{
     diff::{
         dropped::Dropped,
@@ -16,7 +17,7 @@ use baton_engine::{
 use baton_view::diff::{mask::redact, note::ObjectNote};
 use serde_json::Value;
 
-use crate::{connect::Cluster, error::Error};
+use crate::error::Error;
 
 /// True if a take-over of an object can remove fields from it.
 pub(crate) fn removes_any(live: &Value, wanted: &Value, former: &[String]) -> bool {
@@ -54,7 +55,7 @@ pub(crate) async fn without_former_fields(
             let note = (!gone.is_empty()).then(|| note(gone, None));
             Ok((settled, note))
         }
-        Err(error @ Error::Unreachable { .. }) => Err(error),
+        Err(error @ Error::Cluster(ClusterError::Unreachable { .. })) => Err(error),
         Err(error) if error.is_code(409) => Err(error),
         Err(error) => {
             let gone = dropped.gone(live, &after);
@@ -110,10 +111,10 @@ pub(crate) fn stays(live: &Value, wanted: &Value, former: &[String]) -> Vec<Obje
 
 #[cfg(test)]
 mod tests {
+    use baton_text::diff::note::note;
     use serde_json::json;
 
     use super::*;
-    use crate::text::diff::note::note;
 
     fn live(entries: &[(&str, &str, Value)]) -> Value {
         let entries = entries.iter().map(|(manager, subresource, fields)| {

@@ -1,6 +1,7 @@
 //! The live definitions beside those of this version.
 
 use baton_apis::{crds, kinds, release_crds};
+use baton_cluster::Cluster;
 use baton_view::lists::ListQuery;
 use serde_json::{Value, json};
 
@@ -8,7 +9,7 @@ use super::{
     DEFINITIONS,
     finding::{Finding, State},
 };
-use crate::{connect::Cluster, error::Error};
+use crate::error::Error;
 
 /// Compares all definitions. Those of sites, and those of Releases, may be missing as a whole.
 ///

@@ -7,6 +7,7 @@ use baton_apis::{
     constants::{POLICIES, WEBHOOK},
     kinds,
 };
+use baton_cluster::{Cluster, ClusterError};
 use baton_view::{lists::ListQuery, object::text_at};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -16,7 +17,7 @@ use super::{
     finding::{Finding, State},
     managers, rights, server_time,
 };
-use crate::{connect::Cluster, error::Error};
+use crate::error::Error;
 
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 /// The minor versions of Kubernetes that Baton is tested with.
@@ -252,7 +253,7 @@ fn versions_of(agents: &[Agent]) -> Vec<Finding> {
 async fn clusters(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
     let path = kinds::CLUSTER.path(None);
     let found = match cluster.list_at(&path, &ListQuery::default()).await {
-        Err(Error::NotServed { .. }) => return Ok(Vec::new()),
+        Err(ClusterError::NotServed { .. }) => return Ok(Vec::new()),
         found => found?,
     };
     let mut findings: Vec<_> = found.iter().flat_map(faults).collect();

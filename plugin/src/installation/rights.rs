@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use baton_apis::rights;
+use baton_cluster::{Cluster, MAX_CONCURRENT};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
 use serde_json::{Value, json};
@@ -10,10 +11,7 @@ use serde_json::{Value, json};
 use super::finding::{Finding, State};
 use baton_kubernetes::wire::MediaType;
 
-use crate::{
-    connect::{Cluster, MAX_CONCURRENT},
-    error::Error,
-};
+use crate::error::Error;
 
 const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 const SUBJECT: &str = "rights of the manager";

@@ -3,8 +3,10 @@
 use std::pin::pin;
 
 use baton_apis::kinds::Kind;
+use baton_cluster::{Cluster, ClusterError, FIELD_MANAGER, Write, lists};
 use baton_kubernetes::wire::MediaType;
 use baton_terminal::error::is_not_served;
+use baton_text::output::format::name;
 use baton_view::{
     chain::{kind::ChainKind, member::Revision, target::Target},
     object::text_at,
@@ -13,12 +15,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::core::Status;
 use serde_json::{Value, json};
 
-use crate::{
-    cluster::lists,
-    connect::{Cluster, FIELD_MANAGER, Write},
-    error::Error,
-    output::format::name,
-};
+use crate::error::Error;
 
 use super::build::Package;
 
@@ -192,7 +189,7 @@ async fn send_to_revision(
             deployment.object["metadata"]["resourceVersion"].clone();
         match apply_as(cluster, &object, mode).await {
             // Most likely its status was written in the meantime.
-            Err(Error::Refused(status)) if is_stale(&status) => {}
+            Err(Error::Cluster(ClusterError::Refused(status))) if is_stale(&status) => {}
             answer => return answer.map_err(|error| explain(error, &object)),
         }
     }
@@ -223,8 +220,8 @@ async fn apply_as(cluster: &Cluster, object: &Value, mode: Mode) -> Result<Value
         cluster.write(&path, write, object).await
     };
     match apply(mode.force).await {
-        Err(Error::Refused(status)) if is_own_conflict(&status) => apply(true).await,
-        answer => answer,
+        Err(ClusterError::Refused(status)) if is_own_conflict(&status) => Ok(apply(true).await?),
+        answer => Ok(answer?),
     }
 }
 
@@ -269,7 +266,7 @@ pub(crate) fn path(cluster: &Cluster, object: &Value) -> String {
 
 /// Adds a remedy to refusals that have only one reason.
 fn explain(error: Error, object: &Value) -> Error {
-    let Error::Refused(status) = &error else {
+    let Error::Cluster(ClusterError::Refused(status)) = &error else {
         return error;
     };
     let title = name(object);

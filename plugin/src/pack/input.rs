@@ -7,13 +7,13 @@ use std::{
     process::{Command, Stdio},
 };
 
+use baton_text::output::report;
 use tokio::sync::oneshot;
 
 use super::{
     documents::InputText,
     source_location::{InputError, InputErrors},
 };
-use crate::output::report;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Input {

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use baton_cluster::Cluster;
 use baton_engine::revision::KindScope;
+use baton_text::output::format::first;
 use serde_json::Value;
 
-use crate::{connect::Cluster, error::Error, output::format::first};
+use crate::error::Error;
 
 use super::{
     kinds,

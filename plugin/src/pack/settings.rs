@@ -1,13 +1,11 @@
 //! Settings of a deployment that an earlier run has set by flags, and that stay without the flags.
 
+use baton_cluster::{Cluster, FIELD_MANAGER};
 use baton_view::chain::kind::ChainKind;
 use serde_json::Value;
 
 use super::apply::path;
-use crate::{
-    connect::{Cluster, FIELD_MANAGER},
-    error::Error,
-};
+use crate::error::Error;
 
 /// The fields of the spec that only flags set.
 const FIELDS: [&str; 2] = ["progressDeadlineSeconds", "revisionHistoryLimit"];

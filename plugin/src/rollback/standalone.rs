@@ -2,16 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use baton_cluster::{Cluster, Write};
 use baton_engine::chain_names::next_number;
 use baton_kubernetes::wire::MediaType;
 use baton_view::chain::{Chain, kind::ChainKind, member::Revision, target::Target};
 use serde_json::Value;
 
 use super::write::{next_name, next_revision};
-use crate::{
-    connect::{Cluster, Write},
-    error::Error,
-};
+use crate::error::Error;
 
 /// Checks that a command may make the next revision of the chain of `target`.
 pub(crate) fn check(chain: &Chain, target: &Target) -> Result<(), Error> {
@@ -98,7 +96,7 @@ pub(crate) async fn create(
                 kind.plural
             )))
         }
-        result => result,
+        result => Ok(result?),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The differences of two versions of an application for sites.
 
 use baton_apis::SiteApplicationSpec;
+use baton_cluster::{Cluster, lists};
 use baton_view::{
     chain::member::Revision,
     diff::{
@@ -14,7 +15,7 @@ use baton_view::{
 };
 use serde_json::{Value, json};
 
-use crate::{cluster::lists, connect::Cluster, diff::complete, error::Error};
+use crate::{diff::complete, error::Error};
 
 /// The differences of two recorded versions.
 ///

@@ -1,6 +1,7 @@
 //! The effect of a file on an application for sites.
 
 use baton_apis::{SiteApplication, SiteDeployment, kinds};
+use baton_cluster::Cluster;
 use baton_view::{
     diff::{Section, Topic, note::ObjectNote, outcome::DiffOutcome},
     object::text_at,
@@ -14,7 +15,7 @@ use baton_view::{
 use serde_json::Value;
 
 use super::{compare::differences_from_file, read::read};
-use crate::{connect::Cluster, diff::check::check_apply, error::Error, subject::check_name};
+use crate::{diff::check::check_apply, error::Error, subject::check_name};
 
 /// The changes that an apply of an application from a file would cause, and the deployments that
 /// would roll it out to sites.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use baton_cluster::{Cluster, follower::Follower, lists::once};
+use baton_text::fleet::line;
 use baton_view::{
     lists::Question,
     rollout::Outcome,
@@ -13,14 +15,14 @@ use baton_view::{
 use k8s_openapi::jiff::Timestamp;
 
 use crate::{
-    cluster::lists::once,
-    connect::Cluster,
     error::Error,
-    text::fleet::{
-        bars::{NOUN, bars},
-        line,
+    wait::{
+        bars::{
+            Bars,
+            sites::{NOUN, bars},
+        },
+        until,
     },
-    wait::{bars::Bars, follower::Follower, until},
 };
 
 /// Reads a deployment or an application, or objects that belong to it.
@@ -31,7 +33,8 @@ pub(crate) async fn read<T>(cluster: &Cluster, target: &SiteTarget) -> Result<T,
 where
     SiteQuestion<T>: Question<Answer = T>,
 {
-    once(cluster, &SiteQuestion::new(target, &cluster.namespace)).await
+    let question = SiteQuestion::new(target, &cluster.namespace);
+    Ok(once(cluster, &question).await?)
 }
 
 /// Follows a deployment with its sites until its rollout is complete or has failed, or the timeout

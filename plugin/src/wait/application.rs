@@ -2,24 +2,21 @@
 
 use std::time::Duration;
 
+use baton_cluster::{Cluster, follower::Follower, lists::once};
+use baton_text::application::verdict::message;
 use baton_view::applications::{
     observed::Observed, question::OneApplication, state::judge, target::AppTarget,
 };
 
-use super::{bars::Bars, follower::Follower, until};
+use super::{bars::Bars, until};
 use crate::{
-    cluster::lists::once,
-    connect::Cluster,
     error::Error,
-    text::application::{
-        bars::{NOUN, bars},
-        verdict::message,
-    },
+    wait::bars::application::{NOUN, bars},
 };
 
 /// Reads the Application or the Release that a user named.
 pub(crate) async fn read(cluster: &Cluster, target: &AppTarget) -> Result<Observed, Error> {
-    once(cluster, &question(cluster, target)).await
+    Ok(once(cluster, &question(cluster, target)).await?)
 }
 
 /// The question for the Application or the Release that a user named.

@@ -3,6 +3,12 @@
 
 use std::{fmt::Display, time::Duration};
 
+use baton_cluster::Cluster;
+use baton_text as text;
+use baton_text::{
+    output::{Output, report},
+    rollout::{failure, message},
+};
 use baton_view::{
     chain::{Chain, target::Target},
     rollout::{Outcome, Rollout},
@@ -11,15 +17,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use super::chain::follow_applied;
-use crate::{
-    connect::Cluster,
-    error::Error,
-    output::{Output, report},
-    text::{
-        self,
-        rollout::{failure, message},
-    },
-};
+use crate::error::Error;
 
 /// The end of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +103,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::cluster::lists::from_objects;
+    use crate::selection::from_objects;
 
     #[test]
     fn a_deployment_with_another_template_is_superseded() {

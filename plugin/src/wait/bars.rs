@@ -1,6 +1,9 @@
 //! Shows on standard error how the items are doing that a command waits for: a bar for each item on
 //! a terminal, otherwise a line for each change.
 
+pub(crate) mod application;
+pub(crate) mod sites;
+
 use std::{
     collections::BTreeMap,
     io::{IsTerminal as _, stderr},
@@ -8,10 +11,9 @@ use std::{
 };
 
 use baton_engine::texts::collapse_whitespace;
+use baton_text::output::{Output, report};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use unicode_width::UnicodeWidthStr as _;
-
-use crate::output::{Output, report};
 
 /// The interval of the spinner, which shows that the command still waits.
 const TICK: Duration = Duration::from_millis(120);

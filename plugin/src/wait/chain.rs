@@ -2,6 +2,8 @@
 
 use std::{mem, time::Duration};
 
+use baton_cluster::{Cluster, follower::Follower, lists::once};
+use baton_text::rollout::message;
 use baton_view::{
     chain::{
         Chain,
@@ -14,8 +16,8 @@ use baton_view::{
 };
 use k8s_openapi::jiff::Timestamp;
 
-use super::{bars::Bars, deleted, follower::Follower, until};
-use crate::{cluster::lists::once, connect::Cluster, error::Error, text::rollout::message};
+use super::{bars::Bars, deleted, until};
+use crate::error::Error;
 
 /// Reads a chain and judges its rollout.
 pub(crate) async fn read(cluster: &Cluster, target: &Target) -> Result<(Chain, Rollout), Error> {

@@ -3,8 +3,13 @@
 use std::time::Duration;
 
 use baton_apis::{ReleaseEnvironment, kinds};
+use baton_cluster::{Cluster, Write};
 use baton_kubernetes::wire::MediaType;
 use baton_terminal::time::duration;
+use baton_text::{
+    application::{refusal::refused, verdict::message},
+    output::{Output, report},
+};
 use baton_view::{
     applications::{
         history::{current, wants},
@@ -20,12 +25,7 @@ use super::{
     application::watch_until,
     applied::{AppliedEnd, report_superseded},
 };
-use crate::{
-    connect::{Cluster, Write},
-    error::Error,
-    output::{Output, report},
-    text::application::{refusal::refused, verdict::message},
-};
+use crate::error::Error;
 
 /// A wait for the Release of an environment that was applied.
 pub(crate) struct ReleaseWait {
@@ -91,7 +91,7 @@ async fn send_to_the_end(
 ) -> Result<(), Error> {
     let promotion = match promote(observed, StepChoice::Last, true) {
         Err(Refusal::AtTheEnd(..)) => return Ok(()),
-        promotion => promotion.map_err(|refusal| refused(observed, &refusal))?,
+        promotion => promotion.map_err(|refusal| Error::Impossible(refused(observed, &refusal)))?,
     };
     let Some(patch) = &promotion.patch else {
         return Ok(());

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use baton_apis::RolloutStep;
-use kube::ResourceExt;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::{TargetKind, TargetPatch, Targets, name, order::TargetComparison, target};
@@ -65,7 +65,11 @@ impl<'a> ReleaseInStep<'a> {
         for cluster in &mut clusters {
             cluster.percent = self.percent;
         }
-        self.patch(TargetKind::Capacity, self.targets.capacity, &json!(clusters))
+        self.patch(
+            TargetKind::Capacity,
+            &self.targets.capacity.metadata,
+            &json!(clusters),
+        )
     }
 
     /// The patch that sets the weight of all clusters.
@@ -74,14 +78,18 @@ impl<'a> ReleaseInStep<'a> {
         for cluster in &mut clusters {
             cluster.weight = self.weight;
         }
-        self.patch(TargetKind::Traffic, self.targets.traffic, &json!(clusters))
+        self.patch(
+            TargetKind::Traffic,
+            &self.targets.traffic.metadata,
+            &json!(clusters),
+        )
     }
 
-    fn patch(&self, kind: TargetKind, target: &impl ResourceExt, clusters: &Value) -> TargetPatch {
+    fn patch(&self, kind: TargetKind, of: &ObjectMeta, clusters: &Value) -> TargetPatch {
         TargetPatch {
             kind,
             name: name(self.targets.release).to_owned(),
-            version: target.resource_version(),
+            version: of.resource_version.clone(),
             body: json!({"spec": {"clusters": clusters}}),
         }
     }

@@ -6,6 +6,7 @@ use baton_apis::constants::{
     ANNOTATION_FORMER_MANAGERS, ANNOTATION_LAST_APPLIED, ANNOTATION_REVISION, FIELD_MANAGER,
     FORMER_FIELD_MANAGERS, LABEL_CACHE, LABEL_CACHE_VALUE,
 };
+use baton_cluster::{Cluster, ClusterError, Write};
 use baton_engine::{
     Gvk, ObjectKey,
     diff::legacy::{entries, former_managers},
@@ -16,10 +17,7 @@ use baton_kubernetes::wire::MediaType;
 use json_patch::PatchOperation;
 use serde_json::{Value, json};
 
-use crate::{
-    connect::{Cluster, Write},
-    error::Error,
-};
+use crate::error::Error;
 
 /// The number of attempts for an object that changes in the meantime.
 const ROUNDS: usize = 5;
@@ -57,7 +55,7 @@ pub(super) async fn hand_back(
 ) -> Result<Option<String>, Error> {
     let path = match cluster.path_of(gvk, key).await {
         // Objects of a kind that is not served any more were deleted with the kind.
-        Err(Error::NotFound(_)) => return Ok(None),
+        Err(ClusterError::NotFound(_)) => return Ok(None),
         path => path?,
     };
     let mut rounds = ROUNDS;
@@ -75,7 +73,7 @@ pub(super) async fn hand_back(
             Ok(_) => return Ok(Some(manager)),
             // The object has changed since it was read.
             Err(error) if (error.is_code(409) || error.is_code(422)) && rounds > 0 => {}
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
     }
 }

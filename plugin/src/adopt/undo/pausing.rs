@@ -6,11 +6,11 @@ use baton_apis::{
     LifecycleState,
     conditions::{ARCHIVED, PAUSED},
 };
+use baton_cluster::Cluster;
 use baton_view::chain::{Chain, member::Revision, target::Target};
 
 use super::AdoptedDeployment;
 use crate::{
-    connect::Cluster,
     error::Error,
     pausing::{Action, switched},
     wait::chain::watch_until,
@@ -109,7 +109,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::cluster::lists::from_objects;
+    use crate::selection::from_objects;
 
     const API_VERSION: &str = "package-operator.run/v1alpha1";
 

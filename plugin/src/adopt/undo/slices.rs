@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use baton_apis::constants::LABEL_OBJECT_DEPLOYMENT;
+use baton_cluster::{Cluster, lists};
 use baton_engine::object::{owner_references, text};
 use baton_kubernetes::wire::MediaType;
 use baton_view::{
@@ -13,7 +14,7 @@ use baton_view::{
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::{cluster::lists, connect::Cluster, error::Error, pack::build::LABEL_SLICE_OWNER};
+use crate::{error::Error, pack::build::LABEL_SLICE_OWNER};
 
 /// Labels that name the deployment that a slice was created for, set by the manager and by `pack`.
 const OF_DEPLOYMENT: [&str; 2] = [LABEL_OBJECT_DEPLOYMENT, LABEL_SLICE_OWNER];
@@ -34,7 +35,7 @@ impl Collection<'_> {
             metadata_only: true,
             ..ListQuery::default()
         };
-        self.cluster.list_at(&self.path(), &query).await
+        Ok(self.cluster.list_at(&self.path(), &query).await?)
     }
 
     /// Names of the existing slices that a chain names, or that were created for its deployment.
@@ -101,7 +102,7 @@ impl Collection<'_> {
         let body = Some((MediaType::Json, &body));
         match self.cluster.send(Method::DELETE, &path, body).await {
             Err(error) if error.is_code(404) => Ok(()),
-            answer => answer.map(drop),
+            answer => Ok(answer.map(drop)?),
         }
     }
 }
@@ -127,7 +128,7 @@ fn is_made_for(slice: &Value, deployment: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::lists::from_objects;
+    use crate::selection::from_objects;
 
     #[test]
     fn slices_are_found_by_name_or_by_label() {

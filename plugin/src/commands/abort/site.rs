@@ -1,17 +1,17 @@
 //! `abort` of a deployment to sites: no further site gets its version.
 
 use baton_apis::SiteDeployment;
+use baton_cluster::Write;
 use baton_kubernetes::wire::MediaType;
+use baton_text::fleet::steer::refused;
 use baton_view::sites::{steer, target::SiteTarget};
 
 use super::AbortArgs;
 use crate::{
     args::GlobalArgs,
     commands::{Exit, pause::note},
-    connect::Write,
     error::Error,
     sites::read::read,
-    text::fleet::steer::refused,
 };
 
 pub(crate) async fn run(
@@ -25,7 +25,8 @@ pub(crate) async fn run(
     }
     let cluster = global.connect().await?;
     let deployment: SiteDeployment = read(&cluster, target).await?;
-    let abort = steer::abort(&deployment).map_err(|refusal| refused(target, &refusal))?;
+    let abort = steer::abort(&deployment)
+        .map_err(|refusal| Error::Impossible(refused(target, &refusal)))?;
     let what = format!("rollout {} of version {}", abort.rollout, abort.version);
     let name = target.full();
     let Some(patch) = &abort.patch else {

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use baton_text::output::format::DocumentFormat;
 use clap::Args;
 
 use crate::{
     args::{namespace, timeout},
     error::Error,
-    output::format::DocumentFormat,
     pack::{name_problem, probes::ProbeFlag},
     selection::labels,
     subject::object_name,

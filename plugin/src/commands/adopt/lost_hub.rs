@@ -11,17 +11,17 @@ use baton_apis::{
     },
     kinds::{CLUSTER_OBJECT_SET_PHASE, Kind, OBJECT_SET_PHASE},
 };
+use baton_cluster::{Cluster, Write};
 use baton_engine::owners::lost_hubs;
 use baton_kubernetes::wire::MediaType;
+use baton_text::output::report;
 use baton_view::{chain::kind::ChainKind, lists::ListQuery};
 use serde_json::{Value, json};
 
 use super::{AdoptArgs, Exit};
 use crate::{
     args::GlobalArgs,
-    connect::{Cluster, Write},
     error::Error,
-    output::report,
     subject::{Subject, SubjectKind},
 };
 

@@ -1,6 +1,8 @@
 //! The deployment that `adopt` makes of the objects.
 
 use baton_apis::{CollisionProtection, constants::ANNOTATION_FORMER_MANAGERS};
+use baton_cluster::{Cluster, MAX_CONCURRENT};
+use baton_text::output::report;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
@@ -13,9 +15,7 @@ use crate::{
         live::Adoptable,
         managers::{former, to_name, writers},
     },
-    connect::{Cluster, MAX_CONCURRENT},
     error::Error,
-    output::report,
     pack::{
         self, Options, Packed,
         manifest::Collected,

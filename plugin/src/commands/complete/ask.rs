@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use baton_apis::SiteDeployment;
+use baton_cluster::{Cluster, lists};
 use baton_engine::texts::collapse_whitespace;
 use baton_terminal::kubeconfig::{self, ConnectionArgs};
 use baton_view::{
@@ -15,8 +16,6 @@ use baton_view::{
 use super::Candidates;
 use crate::{
     args::GlobalArgs,
-    cluster::lists,
-    connect::Cluster,
     error::Error,
     sites::read::read,
     subject::{self, Subject, SubjectKind},

@@ -1,14 +1,11 @@
 //! `diff` of two Releases of an Application.
 
+use baton_text::{application::refusal::refused, diff::Labels};
 use baton_view::applications::{observed::Observed, steer::of_generation, target::AppTarget};
 
 use super::{DiffArgs, show};
 use crate::{
-    applications::compare::releases,
-    args::GlobalArgs,
-    commands::Exit,
-    error::Error,
-    text::{application::refusal::refused, diff::Labels},
+    applications::compare::releases, args::GlobalArgs, commands::Exit, error::Error,
     wait::application::read,
 };
 
@@ -47,7 +44,7 @@ fn pair(observed: &Observed, args: &DiffArgs) -> Result<(String, String), Error>
     }
     let of = |number: i64| {
         let member = of_generation(members, number);
-        let member = member.map_err(|refusal| refused(observed, &refusal))?;
+        let member = member.map_err(|refusal| Error::Impossible(refused(observed, &refusal)))?;
         Ok::<_, Error>(member.name().to_owned())
     };
     let chosen = args.release.first().or(observed.named.as_ref());

@@ -1,6 +1,7 @@
 //! `diff` of two versions of an application for sites.
 
 use baton_apis::{SiteApplication, SiteDeployment};
+use baton_text::{diff::Labels, fleet::steer::not_kept};
 use baton_view::sites::{
     observed::status,
     record::{Record, Records},
@@ -13,7 +14,6 @@ use crate::{
     commands::Exit,
     error::Error,
     sites::{compare::differences, read::read},
-    text::{diff::Labels, fleet::steer::not_kept},
 };
 
 pub(crate) async fn run(
@@ -87,7 +87,7 @@ impl DefaultVersions {
     ) -> Result<(&'r Record, &'r Record), Error> {
         let find = |version: &str| {
             let found = records.find(version);
-            found.ok_or_else(|| not_kept(version, records))
+            found.ok_or_else(|| Error::NotFound(not_kept(version, records)))
         };
         let requested = args.to_version.as_deref();
         let to = match requested.or(self.now.as_deref()) {

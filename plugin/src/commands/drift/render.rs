@@ -2,14 +2,14 @@
 
 use baton_engine::{ObjectKey, diff::drift::Drift};
 use baton_terminal::time::age;
+use baton_text::output::{
+    Paint,
+    table::{Cell, Table},
+};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Row, State};
-use crate::output::{
-    Paint,
-    table::{Cell, Table},
-};
 
 /// An object as `Kind.group/name`.
 pub(super) fn object(key: &ObjectKey) -> String {
@@ -92,7 +92,7 @@ pub(super) fn value(rows: &[Row], warnings: &[String]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::Output;
+    use baton_text::output::Output;
 
     fn rows() -> Vec<Row> {
         let last = "2026-01-01T00:00:50Z".parse().ok();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use baton_apis::constants::ANNOTATION_REPAIRS;
+use baton_cluster::Cluster;
 use baton_engine::diff::drift::{Drift, from_annotation};
 use baton_view::{chain::Chain, lists::ListQuery, object::text_at};
 use k8s_openapi::jiff::Timestamp;
@@ -10,7 +11,6 @@ use serde_json::Value;
 
 use super::{Row, State};
 use crate::{
-    connect::Cluster,
     error::Error,
     events::{Occurrence, Subjects},
 };

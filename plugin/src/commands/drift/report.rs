@@ -2,6 +2,7 @@
 //! them.
 
 use baton_apis::{LifecycleState, conditions::AVAILABLE};
+use baton_cluster::{Cluster, ClusterError, MAX_CONCURRENT, lists};
 use baton_engine::{
     diff::{Difference, compare, drift::Drift},
     object::{controller, is_terminating},
@@ -18,12 +19,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
 use super::{Row, State};
-use crate::{
-    cluster::lists,
-    connect::{Cluster, MAX_CONCURRENT},
-    diff::forecast,
-    error::Error,
-};
+use crate::{diff::forecast, error::Error};
 
 /// The drift that was found, and warnings about objects that could not be read.
 #[derive(Debug, Default)]
@@ -206,7 +202,7 @@ async fn judge_once(
         Err(error) if forecast::is_lack_of_rights(&error) => {
             "perhaps only in another form; to check this, the right to patch it is missing"
         }
-        Err(Error::Refused(_)) => "the server would refuse the repair",
+        Err(Error::Cluster(ClusterError::Refused(_))) => "the server would refuse the repair",
         Err(error) => return Err(error),
     };
     Ok(ObjectComparison::Differs(Drift::at(&path), why))
@@ -246,7 +242,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::cluster::lists::from_objects;
+    use crate::selection::from_objects;
     use baton_view::{content::Slices, served::Unserved};
 
     fn chain(lifecycle: &str, status: &Value) -> Chain {
@@ -337,7 +333,7 @@ mod tests {
         let desired = content.objects().next().unwrap();
         let refused = |code| {
             let status = kube::core::Status::failure("no", "reason").with_code(code);
-            settled(Err(Error::Refused(Box::new(status))))
+            settled(Err(Error::Cluster(ClusterError::Refused(Box::new(status)))))
         };
         let mut standing = DriftReport::default();
         standing.add(revision, desired, refused(409).unwrap());

@@ -1,17 +1,15 @@
 //! Events as lines of one table that is continued.
 
 use baton_terminal::time::age;
+use baton_text::output::{
+    Output, Paint,
+    table::{Cell, Table},
+};
 use baton_view::object::text_at;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
-use crate::{
-    events::{Occurrence, time},
-    output::{
-        Output, Paint,
-        table::{Cell, Table},
-    },
-};
+use crate::events::{Occurrence, time};
 
 const HEADINGS: [&str; 6] = [
     "NAMESPACE",

@@ -1,21 +1,16 @@
 //! `history` of an Application: all of its Releases, or a single one in full.
 
+use baton_text::{
+    application::{history::table, refusal::refused},
+    diff::yaml,
+    output::{format::objects, report},
+};
 use baton_view::applications::{steer::of_generation, target::AppTarget};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::HistoryArgs;
-use crate::{
-    args::GlobalArgs,
-    commands::Exit,
-    error::Error,
-    output::{format::objects, report},
-    text::{
-        application::{history::table, refusal::refused},
-        diff::yaml,
-    },
-    wait::application::read,
-};
+use crate::{args::GlobalArgs, commands::Exit, error::Error, wait::application::read};
 
 pub(crate) async fn run(
     target: &AppTarget,
@@ -43,7 +38,8 @@ pub(crate) async fn run(
         (Some(number), format) => {
             let history = observed.known_history();
             let member = of_generation(history.members(), number);
-            let member = member.map_err(|refusal| refused(&observed, &refusal))?;
+            let member =
+                member.map_err(|refusal| Error::Impossible(refused(&observed, &refusal)))?;
             let release = object(Some(member.name()));
             match format {
                 Some(format) => objects(format, &[release], true),

@@ -5,6 +5,13 @@ use std::fmt::Write as _;
 use baton_apis::{CollisionProtection, ObjectSetProbe, Probe, conditions::GENERAL};
 use baton_engine::{revision::Desired, texts::collapse_whitespace};
 use baton_terminal::time::age;
+use baton_text::{
+    diff::object_title,
+    output::{
+        Output, Paint,
+        table::{Cell, Table},
+    },
+};
 use baton_view::{
     chain::member::Revision,
     content::{Phase, RevisionContent},
@@ -12,14 +19,6 @@ use baton_view::{
 use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector},
     jiff::Timestamp,
-};
-
-use crate::{
-    output::{
-        Output, Paint,
-        table::{Cell, Table},
-    },
-    text::diff::object_title,
 };
 
 /// Width of the first column.

@@ -1,23 +1,20 @@
 //! `history` of a deployment to sites: its rollouts; of an application: the kept versions.
 
 use baton_apis::SiteApplication;
+use baton_cluster::Cluster;
+use baton_text::{
+    fleet::history::{table, value, version_table},
+    output::{
+        format::{document, objects},
+        report,
+    },
+};
 use baton_view::sites::{history::lines, observed::Observed, record::Records, target::SiteTarget};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use super::HistoryArgs;
-use crate::{
-    args::GlobalArgs,
-    commands::Exit,
-    connect::Cluster,
-    error::Error,
-    output::{
-        format::{document, objects},
-        report,
-    },
-    sites::read::read,
-    text::fleet::history::{table, value, version_table},
-};
+use crate::{args::GlobalArgs, commands::Exit, error::Error, sites::read::read};
 
 pub(crate) async fn run(
     target: &SiteTarget,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use baton_apis::constants::{ANNOTATION_OWNERS, ANNOTATION_REVISION};
+use baton_cluster::{Cluster, lists::list_all, served::Served};
 use baton_engine::{
     Gvk,
     object::{controller, owner_references, text},
@@ -10,7 +11,7 @@ use baton_engine::{
 use baton_view::{lists::ListQuery, object::text_at};
 use serde_json::Value;
 
-use crate::{cluster::lists::list_all, connect::Cluster, error::Error, served::Served};
+use crate::error::Error;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Orphan {

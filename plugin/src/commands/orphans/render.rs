@@ -2,11 +2,11 @@
 
 use baton_apis::constants::ANNOTATION_REVISION;
 use baton_terminal::time::age;
+use baton_text::output::{format::name, table::Table};
 use baton_view::object::text_at;
 use k8s_openapi::jiff::Timestamp;
 
 use super::find::Orphan;
-use crate::output::{format::name, table::Table};
 
 /// One row per object, with the namespace if there are several.
 pub(crate) fn table(orphans: &[Orphan], with_namespaces: bool, now: Timestamp) -> Table {

@@ -6,6 +6,7 @@ use baton_apis::{
     Application, Chart, ClusterRequirements, RegionRequirement, ReleaseEnvironment, RolloutStep,
     RolloutStrategy, StepCapacity, StepTraffic, constants::shipper::API_VERSION,
 };
+use baton_cluster::Cluster;
 use baton_engine::names::is_label_value;
 use baton_releases::versions::Constraint;
 use clap::{Args, ValueEnum};
@@ -15,7 +16,6 @@ use serde_json::{Map, Value, json};
 use crate::{
     applications::chart,
     args::GlobalArgs,
-    connect::Cluster,
     error::Error,
     pack::{documents, input, source_location::InputErrors},
     subject::check_name,

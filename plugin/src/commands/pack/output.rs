@@ -1,13 +1,13 @@
 //! The destination of a package: the standard output or the server.
 
+use baton_cluster::Cluster;
+use baton_text::output::format::DocumentFormat;
 use clap::Args;
 use serde_json::Value;
 
 use crate::{
     args::GlobalArgs,
-    connect::Cluster,
     error::Error,
-    output::format::DocumentFormat,
     pack::{
         apply::{self, Mode},
         build::Package,

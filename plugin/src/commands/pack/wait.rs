@@ -3,6 +3,11 @@
 use std::time::Duration;
 
 use baton_apis::ReleaseEnvironment;
+use baton_cluster::Cluster;
+use baton_text::{
+    output::report,
+    rollout::{failure, message, title},
+};
 use baton_view::{
     applications::target::AppTarget,
     chain::{Chain, kind::ChainKind, pick, target::Target},
@@ -19,10 +24,7 @@ use crate::{
         Exit,
         rollback::{RollbackOptions, SpecVersion, arrive, roll_back},
     },
-    connect::Cluster,
     error::Error,
-    output::report,
-    text::rollout::{failure, message, title},
     wait::{
         applied::{AppliedEnd, AppliedWait},
         release::ReleaseWait,
@@ -223,7 +225,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::cluster::lists::from_objects;
+    use crate::selection::from_objects;
 
     #[test]
     fn the_rollout_before_an_apply_is_classified() {

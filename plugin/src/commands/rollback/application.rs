@@ -2,7 +2,9 @@
 //! clusters.
 
 use baton_apis::kinds;
+use baton_cluster::{Cluster, Write};
 use baton_kubernetes::wire::MediaType;
+use baton_text::application::refusal::refused;
 use baton_view::applications::{
     observed::Observed,
     steer::{Rollback, rollback},
@@ -13,9 +15,7 @@ use super::RollbackArgs;
 use crate::{
     args::GlobalArgs,
     commands::{Exit, pause::note},
-    connect::{Cluster, Write},
     error::Error,
-    text::application::refusal::refused,
     wait::{application::read, release::ReleaseWait},
 };
 
@@ -77,7 +77,7 @@ async fn write_template(
             )));
         }
         let found = rollback(&observed, args.to_revision, args.force)
-            .map_err(|refusal| refused(&observed, &refusal))?;
+            .map_err(|refusal| Error::Impossible(refused(&observed, &refusal)))?;
         let Some(patch) = &found.patch else {
             return Ok((observed.target(), found));
         };
@@ -86,7 +86,7 @@ async fn write_template(
         match cluster.write(&url, write, patch).await {
             Ok(_) => return Ok((observed.target(), found)),
             Err(error) if error.is_code(409) && round < super::ROUNDS => first = Some(observed),
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
     }
     Err(Error::Impossible(format!(

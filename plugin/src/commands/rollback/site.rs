@@ -1,7 +1,15 @@
 //! `rollback` of a deployment to sites: all sites get an older version.
 
 use baton_apis::SiteDeployment;
+use baton_cluster::{Cluster, Write};
 use baton_kubernetes::wire::MediaType;
+use baton_text::{
+    fleet::{
+        line,
+        steer::{not_kept, refused},
+    },
+    output::report,
+};
 use baton_view::sites::{
     record::Records,
     steer::{self, VersionRollback},
@@ -13,14 +21,8 @@ use super::RollbackArgs;
 use crate::{
     args::GlobalArgs,
     commands::{Exit, conclude, pause::note},
-    connect::{Cluster, Write},
     error::Error,
-    output::report,
     sites::read::{read, watch},
-    text::fleet::{
-        line,
-        steer::{not_kept, refused},
-    },
     wait::applied::report_superseded,
 };
 
@@ -79,7 +81,7 @@ async fn write_version(
 ) -> Result<VersionRollback, Error> {
     let deployment: SiteDeployment = read(cluster, target).await?;
     let found = steer::rollback(&deployment, args.to_version.as_deref(), args.force)
-        .map_err(|refusal| refused(target, &refusal))?;
+        .map_err(|refusal| Error::Impossible(refused(target, &refusal)))?;
     let Some(patch) = &found.patch else {
         return Ok(found);
     };
@@ -87,7 +89,7 @@ async fn write_version(
     let application = SiteTarget::application(&deployment.spec.application);
     let records: Records = read(cluster, &application).await?;
     if records.version(&found.version).is_none() {
-        return Err(not_kept(&found.version, &records));
+        return Err(Error::NotFound(not_kept(&found.version, &records)));
     }
     let write = Write::new(MediaType::JsonPatch, args.dry_run);
     let url = target.path(&cluster.namespace);

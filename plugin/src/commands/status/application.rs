@@ -1,6 +1,10 @@
 //! `status` of an Application or a Release: its progress, and the reason that it waits.
 
 use baton_terminal::time::duration;
+use baton_text::{
+    application::status::{text, value},
+    output::{format::document, report},
+};
 use baton_view::{
     applications::{state::judge, target::AppTarget},
     rollout::Outcome,
@@ -12,8 +16,6 @@ use crate::{
     args::GlobalArgs,
     commands::Exit,
     error::Error,
-    output::{format::document, report},
-    text::application::status::{text, value},
     wait::application::{read, watch_until},
 };
 

@@ -2,6 +2,7 @@
 
 use anstream::adapter::strip_str;
 use baton_apis::{WaitingForObject, url::escape};
+use baton_cluster::{Cluster, MAX_CONCURRENT};
 use baton_engine::{
     Gvk, ObjectKey,
     texts::truncate,
@@ -11,15 +12,12 @@ use baton_kubernetes::{
     path,
     pods::{MAX_PODS, pods_path},
 };
+use baton_text::output::{Output, table::Table};
 use baton_view::{chain::member::Revision, object::text_at};
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
-use crate::{
-    connect::{Cluster, MAX_CONCURRENT},
-    error::Error,
-    output::{Output, table::Table},
-};
+use crate::error::Error;
 
 /// The longest line that is shown, in bytes.
 const MAX_LINE: usize = 512;
@@ -124,9 +122,9 @@ async fn last(
     };
     match cluster.text_at(&path(true)?).await {
         Err(error) if error.is_code(400) || error.is_code(404) => {
-            cluster.text_at(&path(false)?).await
+            Ok(cluster.text_at(&path(false)?).await?)
         }
-        text => text,
+        text => Ok(text?),
     }
 }
 

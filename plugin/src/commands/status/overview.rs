@@ -5,6 +5,17 @@ mod others;
 
 use std::fmt::Display;
 
+use baton_cluster::{Cluster, lists};
+use baton_text::{
+    output::{
+        Paint,
+        format::document,
+        objects_none_found, report,
+        table::{Cell, Table},
+    },
+    rollout::message,
+    status,
+};
 use baton_view::{
     chain::{Chain, member::Revision},
     content::Slices,
@@ -15,20 +26,7 @@ use serde_json::{Value, json};
 
 use self::others::Others;
 use super::StatusArgs;
-use crate::{
-    args::GlobalArgs,
-    cluster::lists,
-    commands::Exit,
-    connect::Cluster,
-    error::Error,
-    output::{
-        Paint,
-        format::document,
-        objects_none_found, report,
-        table::{Cell, Table},
-    },
-    text::{rollout::message, status},
-};
+use crate::{args::GlobalArgs, commands::Exit, error::Error};
 
 /// A chain and the state of its rollout.
 #[derive(Debug)]
@@ -203,7 +201,9 @@ fn value<'a>(rows: impl Iterator<Item = &'a ChainRow>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{cluster::lists::from_objects, output::Output};
+    use baton_text::output::Output;
+
+    use crate::selection::from_objects;
 
     const API: &str = "package-operator.run/v1alpha1";
 

@@ -1,5 +1,14 @@
 //! `status` of a deployment to sites, or of an application for sites.
 
+use baton_cluster::Cluster;
+use baton_text::{
+    fleet::{
+        application,
+        status::{text, value},
+    },
+    output::format::document,
+    status::{condition_table, special},
+};
 use baton_view::{
     rollout::Outcome,
     sites::{
@@ -12,17 +21,8 @@ use super::{StatusArgs, report_timeout};
 use crate::{
     args::GlobalArgs,
     commands::Exit,
-    connect::Cluster,
     error::Error,
-    output::format::document,
     sites::read::{read, watch},
-    text::{
-        fleet::{
-            application,
-            status::{text, value},
-        },
-        status::{condition_table, special},
-    },
 };
 
 /// Prints the state; with `--watch`, the one at the end of the wait.

@@ -3,7 +3,13 @@
 use std::future::pending;
 
 use baton_apis::constants::shipper::LABEL_APP;
+use baton_cluster::{Cluster, follower::Follower, lists::once};
 use baton_engine::names::is_label_value;
+use baton_text::{
+    application::{AppStyle, render, value},
+    output::{Output, format::document},
+    tree::Style,
+};
 use baton_view::{
     applications::{
         observed::Observed,
@@ -19,19 +25,11 @@ use serde_json::json;
 use super::{Drawing, Resized, TreeArgs, fit, out_of_date};
 use crate::{
     args::GlobalArgs,
-    cluster::lists::once,
     commands::Exit,
-    connect::Cluster,
     error::Error,
-    output::{Output, format::document},
-    text::{
-        application::{AppStyle, render, value},
-        tree::Style,
-    },
     wait::{
         application::{question, read},
         deleted,
-        follower::Follower,
     },
 };
 

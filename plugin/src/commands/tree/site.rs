@@ -5,7 +5,16 @@ use baton_apis::{
     SiteDeployment,
     constants::{LABEL_SITE, LABEL_SITE_DEPLOYMENT},
 };
+use baton_cluster::{
+    Cluster,
+    follower::Follower,
+    lists::{found, once},
+};
 use baton_engine::names::is_label_value;
+use baton_text::{
+    fleet::{FleetStyle, MAX_SHOWN, application, render, value},
+    output::{Output, format::document},
+};
 use baton_view::{
     selection::Selection,
     sites::{
@@ -20,14 +29,10 @@ use serde_json::json;
 use super::{Drawing, Resized, TreeArgs, fit, out_of_date, show, watch};
 use crate::{
     args::{GlobalArgs, given},
-    cluster::lists::{found, once},
     commands::Exit,
-    connect::Cluster,
     error::Error,
-    output::{Output, format::document},
     sites::read::read,
-    text::fleet::{FleetStyle, MAX_SHOWN, application, render, value},
-    wait::{deleted, follower::Follower},
+    wait::deleted,
 };
 
 /// The number of sites that are shown one by one if there is little room.

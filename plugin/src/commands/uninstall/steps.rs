@@ -6,7 +6,9 @@ use baton_apis::{
     constants::ANNOTATION_ALLOW_DELETION,
     kinds::{self, Kind},
 };
+use baton_cluster::{Cluster, Write};
 use baton_kubernetes::wire::MediaType;
+use baton_text::output::report;
 use baton_view::{lists::ListQuery, object::text_at};
 use http::Method;
 use k8s_openapi::jiff::Timestamp;
@@ -18,10 +20,8 @@ use crate::{
     adopt::undo,
     backup::{CONTROLLER_REVISION, collect},
     commands::Exit,
-    connect::{Cluster, Write},
     error::Error,
     installation::{DEFINITIONS, managers, server_time},
-    output::report,
 };
 
 /// Time between two looks at a kind whose objects are being deleted.
@@ -153,7 +153,7 @@ async fn delete(
     {
         // It is gone, or is another object now, which the next look finds.
         Err(error) if error.is_code(404) || error.is_code(409) => Ok(()),
-        answer => answer.map(drop),
+        answer => Ok(answer.map(drop)?),
     }
 }
 

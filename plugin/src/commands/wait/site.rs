@@ -2,12 +2,13 @@
 
 use baton_apis::{SiteDeployment, conditions};
 use baton_engine::condition_list::find;
+use baton_text::fleet;
 use baton_view::sites::{
     observed::status, question::SiteQuestion, target::SiteTarget, verdict::judge,
 };
 
 use super::{Goal, GoalState, WaitArgs, follow_goal, judge_condition};
-use crate::{args::GlobalArgs, commands::Exit, error::Error, text::fleet};
+use crate::{args::GlobalArgs, commands::Exit, error::Error};
 
 pub(crate) async fn run(
     target: &SiteTarget,
@@ -61,7 +62,7 @@ fn check_goal(target: &SiteTarget, deployment: &SiteDeployment, goal: &Goal) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::fleet::fixtures::{condition, deployment};
+    use crate::sites::fixtures::{condition, deployment};
 
     #[test]
     fn an_aborted_rollout_is_not_waited_for() {

@@ -1,5 +1,9 @@
 //! Requests to the server about the losses on deletion of an object.
 
+use baton_cluster::{
+    Cluster, ClusterError, MAX_CONCURRENT,
+    served::{Served, resource},
+};
 use baton_engine::{Gvk, object::text};
 use baton_kubernetes::path;
 use baton_view::{
@@ -10,11 +14,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
 use super::CascadingDeletion;
-use crate::{
-    connect::{Cluster, MAX_CONCURRENT},
-    error::Error,
-    served::{Served, resource},
-};
+use crate::error::Error;
 
 /// Kinds that controllers derive from other objects, so that their loss does not matter: group and
 /// plural.
@@ -64,10 +64,10 @@ pub(crate) async fn warning(
 }
 
 /// The answer; `None` if the server refuses to answer.
-fn unless_refused<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
+fn unless_refused<T>(answer: Result<T, ClusterError>) -> Result<Option<T>, ClusterError> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
-        Err(error @ Error::Unreachable { .. }) => Err(error),
+        Err(error @ ClusterError::Unreachable { .. }) => Err(error),
         Err(_) => Ok(None),
     }
 }
@@ -112,7 +112,7 @@ async fn contents(cluster: &Cluster, namespace: &str) -> Result<Contents, Error>
 /// The number of objects of a collection that have another name than `name`.
 ///
 /// Reads the whole collection, because the server counts nothing in a list with a selector.
-async fn count_without(cluster: &Cluster, path: &str, name: &str) -> Result<Count, Error> {
+async fn count_without(cluster: &Cluster, path: &str, name: &str) -> Result<Count, ClusterError> {
     let query = ListQuery {
         fields: Some(format!("metadata.name!={name}")),
         metadata_only: true,

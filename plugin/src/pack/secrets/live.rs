@@ -1,18 +1,14 @@
 //! The Secrets that are left out of a package, as they are in the cluster.
 
 use baton_apis::constants::GROUP;
+use baton_cluster::{Cluster, ClusterError, MAX_CONCURRENT};
 use baton_engine::{ObjectKey, keep::is_kept, object::controller};
 use baton_kubernetes::path;
 use baton_view::{chain::member::Revision, content::RevisionContent, object::text_at};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
-use crate::{
-    connect::{Cluster, MAX_CONCURRENT},
-    diff::losses::PendingApply,
-    error::Error,
-    pack::manifest::Manifest,
-};
+use crate::{diff::losses::PendingApply, error::Error, pack::manifest::Manifest};
 
 /// A Secret that the user may not read, with the error.
 type UnreadableSecret<'a> = (&'a Manifest, ObjectKey, Error);
@@ -35,8 +31,8 @@ pub(crate) async fn check(
             .map_err(|error| Error::Impossible(error.to_string()))?;
         match cluster.metadata_at(&path).await {
             Ok(found) => judge(&secret.title(), &key.namespace, found.as_ref()).map(Ok),
-            Err(error @ Error::Refused(_)) => Ok(Err((secret, key, error))),
-            Err(error) => Err(error),
+            Err(error @ ClusterError::Refused(_)) => Ok(Err((secret, key, error.into()))),
+            Err(error) => Err(error.into()),
         }
     });
     let looked_at: Vec<Result<Option<String>, UnreadableSecret<'_>>> =
@@ -124,7 +120,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::cluster::lists::from_objects;
+    use crate::selection::from_objects;
     use baton_view::content::Slices;
 
     #[test]

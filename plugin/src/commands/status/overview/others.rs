@@ -7,6 +7,13 @@ use baton_apis::{
     constants::shipper::LABEL_APP,
     kinds::{self, Kind},
 };
+use baton_cluster::{Cluster, ClusterError};
+use baton_text as text;
+use baton_text::{
+    application::verdict::message,
+    fleet,
+    output::{table::Cell, warn_once},
+};
 use baton_view::{
     applications::{
         clusters::clusters,
@@ -25,13 +32,7 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::{Line, ready};
-use crate::{
-    cluster::lists::warn,
-    connect::Cluster,
-    error::Error,
-    output::table::Cell,
-    text::{self, application::verdict::message, fleet},
-};
+use crate::error::Error;
 
 /// Applications and deployments to sites with their states.
 #[derive(Debug, Default)]
@@ -75,7 +76,7 @@ impl Others {
             sites: parsed(&sites, &lists),
         };
         for warning in lists.take_requests().warnings {
-            warn(&warning);
+            warn_once(&warning);
         }
         Ok(others)
     }
@@ -123,12 +124,12 @@ async fn list(
 ) -> Result<Vec<Value>, Error> {
     let path = kind.path(namespace);
     match cluster.list_at(&path, &ListQuery::default()).await {
-        Err(Error::NotServed { .. }) => Ok(Vec::new()),
+        Err(ClusterError::NotServed { .. }) => Ok(Vec::new()),
         Err(error) if error.is_code(403) => {
-            warn(&format!("no right to list {}", kind.plural));
+            warn_once(&format!("no right to list {}", kind.plural));
             Ok(Vec::new())
         }
-        listed => listed,
+        listed => Ok(listed?),
     }
 }
 
@@ -254,13 +255,15 @@ fn site_deployment(deployment: &SiteDeployment) -> Line {
 #[cfg(test)]
 mod tests {
     use super::{super::table, *};
-    use crate::{applications::fixtures, output::Output};
+    use baton_text::output::Output;
+
+    use crate::applications::fixtures;
 
     #[test]
     fn applications_and_deployments_to_sites_have_the_columns_of_deployments() {
         let observed = fixtures::observed(&fixtures::mid_rollout());
         let verdict = state::judge(&observed);
-        let sites = vec![serde_json::from_value(fleet::fixtures::deployment("eu")).unwrap()];
+        let sites = vec![serde_json::from_value(crate::sites::fixtures::deployment("eu")).unwrap()];
         let others = Others {
             applications: vec![(observed, verdict)],
             sites,

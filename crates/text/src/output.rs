@@ -1,0 +1,245 @@
+//! Standard output and standard error: colours, widths, and the removal of control characters.
+
+pub mod format;
+pub mod table;
+
+use std::{
+    borrow::Cow,
+    collections::BTreeSet,
+    io::{self, IsTerminal as _},
+    sync::{Mutex, PoisonError},
+};
+
+use anstream::AutoStream;
+use anstyle::{AnsiColor, Style};
+use baton_terminal::output::{printable, say, write};
+use clap::ColorChoice;
+
+/// The escape sequences of all colours, and the one that ends them.
+const SEQUENCES: [&str; 7] = [
+    "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[36m",
+];
+
+/// The smallest width in columns that is easy to read.
+const NARROWEST: usize = 32;
+
+/// The meaning of a text, which decides its colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paint {
+    /// As wanted: green.
+    Good,
+    /// Not yet as wanted, or unclear: yellow.
+    Warn,
+    /// Failed, or forbidden: red.
+    Bad,
+    /// Of little interest: grey.
+    Dim,
+    /// Of much interest: bold.
+    Strong,
+    /// A reference within another text, such as a name: cyan.
+    Accent,
+}
+
+/// Properties of the standard output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Output {
+    /// True if texts have colours.
+    pub colors: bool,
+    /// Number of columns of the terminal; `None` if there is no terminal, and lines may be of any
+    /// length.
+    pub width: Option<u16>,
+    /// True if the locale is limited to ASCII.
+    pub ascii: bool,
+}
+
+impl Output {
+    /// The standard output of this process.
+    pub fn stdout(choice: ColorChoice) -> Self {
+        let stdout = io::stdout();
+        let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let size = stdout.is_terminal().then(crossterm::terminal::size);
+        Self {
+            colors: match choice {
+                ColorChoice::Always => true,
+                ColorChoice::Never => false,
+                ColorChoice::Auto => AutoStream::choice(&stdout) != anstream::ColorChoice::Never,
+            },
+            width: size
+                .and_then(Result::ok)
+                .map(|(columns, _)| columns)
+                .filter(|columns| *columns > 0),
+            ascii: !speaks_unicode(env),
+        }
+    }
+
+    /// The output for a pipe: without colours, and of any width.
+    pub fn plain() -> Self {
+        Self::default()
+    }
+
+    /// A text in the colour of its meaning.
+    pub fn paint(self, paint: impl Into<Option<Paint>>, text: &str) -> String {
+        let style = match paint.into() {
+            _ if !self.colors || text.is_empty() => Style::new(),
+            None => Style::new(),
+            Some(Paint::Good) => AnsiColor::Green.on_default(),
+            Some(Paint::Warn) => AnsiColor::Yellow.on_default(),
+            Some(Paint::Bad) => AnsiColor::Red.on_default(),
+            Some(Paint::Dim) => Style::new().dimmed(),
+            Some(Paint::Strong) => Style::new().bold(),
+            Some(Paint::Accent) => AnsiColor::Cyan.on_default(),
+        };
+        format!("{style}{text}{style:#}")
+    }
+
+    /// Wraps a text to the width of the terminal, between words.
+    pub fn wrap(self, text: &str) -> String {
+        match self.width {
+            Some(width) => lines(text, usize::from(width)).join("\n"),
+            None => text.to_owned(),
+        }
+    }
+
+    /// Makes control characters visible, as `^[` for an escape: any user may have written the
+    /// content of objects. Line ends and tabs stay, and so do the colours of [`Output::paint`] if they
+    /// are used.
+    pub fn printable(self, text: &str) -> Cow<'_, str> {
+        printable(text, if self.colors { &SEQUENCES } else { &[] })
+    }
+
+    /// Writes a text, with a newline at its end. Writes nothing for an empty text.
+    ///
+    /// # Errors
+    /// If the standard output cannot be written.
+    pub fn print(self, text: &str) -> io::Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        let mut text = self.printable(text);
+        if !text.ends_with('\n') {
+            text.to_mut().push('\n');
+        }
+        write(&text)
+    }
+}
+
+/// Writes a line for people to standard error. Failures are ignored.
+pub fn report(line: &str) {
+    say(line);
+}
+
+/// As [`report`], once per line and process.
+pub fn report_once(line: &str) {
+    static REPORTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let mut reported = REPORTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if reported.insert(line.to_owned()) {
+        report(line);
+    }
+}
+
+/// Writes a warning to standard error, once per process: watches would repeat it after every change.
+pub fn warn_once(warning: &str) {
+    report_once(&format!("warning: {warning}"));
+}
+
+/// Wraps a text to a width, but not below a readable one, and only between words: names stay whole,
+/// hyphens included. An empty text has no lines.
+pub fn lines(text: &str, width: usize) -> Vec<Cow<'_, str>> {
+    if text.is_empty() {
+        return Vec::new();
+    }
+    let options = textwrap::Options::new(width.max(NARROWEST))
+        .word_splitter(textwrap::WordSplitter::NoHyphenation)
+        .break_words(false);
+    textwrap::wrap(text, options)
+}
+
+/// True if the locale admits more than ASCII, by the rules of POSIX. Without a locale, UTF-8 is
+/// assumed, which current terminals understand.
+fn speaks_unicode(env: impl Fn(&str) -> Option<String>) -> bool {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(env);
+    locale.is_none_or(|locale| {
+        let locale = locale.to_ascii_lowercase();
+        locale.contains("utf-8") || locale.contains("utf8")
+    })
+}
+
+/// Reports on standard error that nothing was found, as kubectl does; `None` means all namespaces.
+pub fn objects_none_found(namespace: Option<&str>) {
+    match namespace {
+        Some(namespace) => report(&format!("No resources found in {namespace} namespace.")),
+        None => report("No resources found"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_not_broken_across_lines() {
+        assert_eq!(
+            lines("Scaled up the replica set cafe-55f4bfd947 from 0 to 1", 32),
+            ["Scaled up the replica set", "cafe-55f4bfd947 from 0 to 1"]
+        );
+        assert_eq!(lines("", 40), [""; 0]);
+    }
+
+    #[test]
+    fn control_characters_become_visible() {
+        let evil = "a\x1b[31mb\x1b]0;title\x07\r\u{9b}2J\x7f\tc\n";
+        let plain = Output::plain();
+        assert_eq!(
+            plain.printable(evil),
+            "a^[[31mb^[]0;title^G^M\\u{9b}2J^?\tc\n"
+        );
+        let colors = Output {
+            colors: true,
+            ..plain
+        };
+        assert_eq!(
+            colors.printable(evil),
+            "a\x1b[31mb^[]0;title^G^M\\u{9b}2J^?\tc\n"
+        );
+        assert_eq!(
+            colors.printable("\x1b[8m"),
+            "^[[8m",
+            "a text that cannot be seen"
+        );
+    }
+
+    #[test]
+    fn all_colours_stay() {
+        let colors = Output {
+            colors: true,
+            ..Output::plain()
+        };
+        for paint in [
+            Paint::Good,
+            Paint::Warn,
+            Paint::Bad,
+            Paint::Dim,
+            Paint::Strong,
+            Paint::Accent,
+        ] {
+            let painted = colors.paint(paint, "a");
+            assert!(painted.len() > 1);
+            assert_eq!(colors.printable(&painted), painted);
+        }
+    }
+
+    #[test]
+    fn the_locale_decides_about_unicode() {
+        let speaks = |set: &[(&str, &str)]| {
+            speaks_unicode(|name| {
+                let found = set.iter().find(|(key, _)| *key == name);
+                found.map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert!(speaks(&[]));
+        assert!(speaks(&[("LANG", "en_US.UTF-8")]));
+        assert!(speaks(&[("LC_ALL", "C.utf8"), ("LANG", "C")]));
+        assert!(!speaks(&[("LANG", "C")]));
+        assert!(!speaks(&[("LC_ALL", "POSIX"), ("LANG", "en_US.UTF-8")]));
+    }
+}

@@ -1,4 +1,0 @@
-//! Requests to a cluster.
-
-pub(crate) mod lists;
-pub(crate) mod watches;
