@@ -82,6 +82,11 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options, own: &clap::Command) -> 
         eprintln!("{error}");
         failed.push("chart");
     }
+    eprintln!("check: script of the dashboard");
+    if let Err(error) = generate::script(dirs, true).await {
+        eprintln!("{error}");
+        failed.push("script of the dashboard");
+    }
     eprintln!("check: links");
     if let Err(error) = book::check_links(&dirs.workspace) {
         eprintln!("{error}");

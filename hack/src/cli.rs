@@ -101,7 +101,8 @@ enum Task {
     /// breaks a property is written beside the seeds, so that the tests try it from then on: commit
     /// it with the fix.
     Fuzz(fuzz::Options),
-    /// Write the generated files: definitions, access rights, and the reference of the book.
+    /// Write the generated files: definitions, access rights, the reference of the book, and the script
+    /// of the dashboard. The last one needs npm if its sources have changed.
     #[command(visible_alias = "crds")]
     Generate {
         /// Write nothing, and fail if a file differs from its generated content.
@@ -216,6 +217,7 @@ async fn run(task: Task) -> Result<ExitCode, Error> {
         Task::Generate { check } => {
             generate::run(check)?;
             generate::install(&dirs, check).await?;
+            generate::script(&dirs, check).await?;
             book::generate(&dirs, &Cli::command(), check).await?;
         }
         Task::Image(options) => image::run(&dirs, &options).await?,

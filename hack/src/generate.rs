@@ -16,11 +16,14 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::{Value, json};
 
 use self::manifests::Group;
-use crate::{chart, paths::Dirs};
+use crate::{chart, exec, paths::Dirs};
 
 mod api;
 mod manifests;
 mod metrics;
+mod script;
+
+pub(crate) use script::script;
 
 const GENERATED_DIRECTORIES: [&str; 6] = ["agent", "crds", "policy", "rbac", "releases", "tenants"];
 /// The manifests of an installation, rendered from the chart.
@@ -45,6 +48,9 @@ pub enum Error {
     /// The rules of Prometheus are no valid YAML.
     #[error("config/monitoring/rules.yaml: {0}")]
     Rules(#[from] Box<serde_saphyr::Error>),
+    /// npm cannot make the script of the dashboard.
+    #[error("the script of the dashboard: {0}")]
+    Npm(#[from] exec::Error),
     /// A file or directory could not be read or written.
     #[error("{}: {source}", path.display())]
     File {

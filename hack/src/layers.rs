@@ -24,6 +24,7 @@ const LAYERS: &[&[&str]] = &[
     &["crates/cluster"],
     &["crates/text/src/output"],
     &["crates/text"],
+    &["crates/dashboard"],
     // The plugin.
     &["plugin/src/screen", "plugin/src/wait/bars"],
     &["plugin/src/error"],

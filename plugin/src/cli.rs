@@ -8,9 +8,9 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use crate::{
     args::GlobalArgs,
     commands::{
-        Exit, abort, adopt, backup, chart, clean, clusters, complete, completion, diff, doctor,
-        drift, events, give_back, history, list, orphans, pack, pause, promote, redeploy, restart,
-        resume, rollback, sites, status, tree, uninstall, version, wait,
+        Exit, abort, adopt, backup, chart, clean, clusters, complete, completion, dashboard, diff,
+        doctor, drift, events, give_back, history, list, orphans, pack, pause, promote, redeploy,
+        restart, resume, rollback, sites, status, tree, uninstall, version, wait,
     },
     error::Error,
 };
@@ -51,6 +51,7 @@ pub(crate) enum Command {
     Sites(sites::SitesArgs),
     Status(status::StatusArgs),
     Wait(wait::WaitArgs),
+    Dashboard(dashboard::DashboardArgs),
     Events(events::EventsArgs),
     Drift(drift::DriftArgs),
     Orphans(orphans::OrphansArgs),
@@ -139,6 +140,7 @@ async fn dispatch(cli: Cli) -> Result<Exit, Error> {
         Command::Sites(args) => sites::run(args, global).await,
         Command::Status(args) => status::run(args, global).await,
         Command::Wait(args) => wait::run(args, global).await,
+        Command::Dashboard(args) => dashboard::run(args, global).await,
         Command::Events(args) => events::run(args, global).await,
         Command::Drift(args) => drift::run(args, global).await,
         Command::Orphans(args) => orphans::run(args, global).await,

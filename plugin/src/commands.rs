@@ -9,6 +9,7 @@ pub(crate) mod clean;
 pub(crate) mod clusters;
 pub(crate) mod complete;
 pub(crate) mod completion;
+pub(crate) mod dashboard;
 pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod drift;

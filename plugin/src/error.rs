@@ -11,7 +11,7 @@ use baton_view::diff::plan::NoPlan;
 pub(crate) enum Error {
     /// The cluster cannot be read or changed.
     #[error(transparent)]
-    Cluster(#[from] ClusterError),
+    Cluster(ClusterError),
     /// The arguments are no valid subject.
     #[error(transparent)]
     Subject(#[from] SubjectError),
@@ -39,6 +39,18 @@ pub(crate) enum Error {
     /// The output could not be written.
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
+}
+
+/// The reasons that commands have as well become theirs, so that each has one variant.
+impl From<ClusterError> for Error {
+    fn from(error: ClusterError) -> Self {
+        match error {
+            ClusterError::NotFound(text) => Self::NotFound(text),
+            ClusterError::Impossible(text) => Self::Impossible(text),
+            ClusterError::Invalid(text) => Self::Usage(text),
+            error => Self::Cluster(error),
+        }
+    }
 }
 
 impl Error {

@@ -2,12 +2,12 @@
 
 use std::mem;
 
-use baton_view::lists::{List, ListRequest, ListsToRead, Necessity, NoAnswer, Question};
+use baton_view::lists::{ListRequest, ListsToRead, Necessity, NoAnswer, Question};
 use futures::StreamExt as _;
 
 use crate::{
     error::ClusterError,
-    lists::{answer, discover, insert, read},
+    lists::{answer, discover, failed, insert, read},
     requests::Cluster,
     watches::Watches,
 };
@@ -59,7 +59,7 @@ impl<Q: Question> Follower<Q> {
         let immutable: Vec<ListRequest> = immutable.collect();
         let mut reads = read(&self.cluster, immutable, Q::trim);
         while let Some((requests, list)) = reads.next().await {
-            let list = list.unwrap_or_else(|error| List::unreadable(error.to_string()));
+            let list = list.unwrap_or_else(|error| failed(&error));
             insert(lists, requests, &list);
         }
         self.watches.add(to_read.lists.into_keys());

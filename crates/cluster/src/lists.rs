@@ -71,10 +71,18 @@ pub async fn answer<Q: Question>(
                 Err(error) if ends_reading(&error) || requests.iter().any(is_required) => {
                     return Err(error);
                 }
-                list => list.unwrap_or_else(|error| List::unreadable(error.to_string())),
+                list => list.unwrap_or_else(|error| failed(&error)),
             };
             insert(lists, requests, &list);
         }
+    }
+}
+
+/// The list for a read that has failed.
+pub(crate) fn failed(error: &ClusterError) -> List {
+    match error {
+        ClusterError::NotServed { .. } => List::unserved(error.to_string()),
+        error => List::unreadable(error.to_string()),
     }
 }
 

@@ -147,6 +147,15 @@ impl Cluster {
         (self.warn)(warning);
     }
 
+    /// The same cluster with another receiver of warnings.
+    #[must_use]
+    pub fn with_warnings(&self, warn: Warn) -> Self {
+        Self {
+            warn,
+            ..self.clone()
+        }
+    }
+
     /// The same cluster with another namespace in use.
     #[must_use]
     pub fn within(&self, namespace: &str) -> Self {

@@ -181,7 +181,7 @@ impl Watches {
                 self.lists.insert(request.clone(), List::unreadable(reason));
             }
             (Change::Unserved, _) => {
-                let list = List::unreadable("not served".to_owned());
+                let list = List::unserved("not served".to_owned());
                 self.lists.insert(request.clone(), list);
             }
         }

@@ -2,7 +2,7 @@
 //! files beside it render states, tables and sentences.
 
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 pub mod history;
 pub mod refusal;
 pub mod status;
@@ -48,10 +48,10 @@ pub struct AppStyle {
 /// Renders the tree; every line ends with a newline.
 pub fn render(picture: &AppPicture, style: AppStyle, output: Output) -> String {
     let name = Cell::painted(Paint::Strong, format!("app/{}", picture.name));
-    let (paint, state) = state(picture.state);
+    let (paint, state) = state_word(picture.state);
     let releases = picture.releases.iter();
     let root = Node {
-        name: name.and(paint, state),
+        name: name.and(paint, format!(" {state}")),
         cells: vec![Cell::default(); HEADINGS.len() - 2],
         message: message(picture),
         children: releases
@@ -105,24 +105,24 @@ fn message(picture: &AppPicture) -> String {
         .join("; ")
 }
 
-/// The state as it is printed after a name.
-fn state(state: AppState) -> (Paint, &'static str) {
+/// The state in one word, with its meaning.
+pub fn state_word(state: AppState) -> (Paint, &'static str) {
     match state {
-        AppState::Complete => (Paint::Good, " Complete"),
-        AppState::Failed => (Paint::Bad, " Failed"),
-        AppState::RollingOut => (Paint::Warn, " RollingOut"),
-        AppState::Waiting => (Paint::Warn, " Waiting"),
-        AppState::Deleting => (Paint::Warn, " Deleting"),
-        AppState::Gone => (Paint::Warn, " Gone"),
-        AppState::Unknown => (Paint::Dim, " Unknown"),
+        AppState::Complete => (Paint::Good, "Complete"),
+        AppState::Failed => (Paint::Bad, "Failed"),
+        AppState::RollingOut => (Paint::Warn, "RollingOut"),
+        AppState::Waiting => (Paint::Warn, "Waiting"),
+        AppState::Deleting => (Paint::Warn, "Deleting"),
+        AppState::Gone => (Paint::Warn, "Gone"),
+        AppState::Unknown => (Paint::Dim, "Unknown"),
     }
 }
 
 fn release(drawn: &ReleasePicture, namespace: &str, style: AppStyle) -> Node {
-    let (paint, state) = state(drawn.state);
+    let (paint, state) = state_word(drawn.state);
     let name = Cell::from("release ")
         .and(Paint::Strong, &drawn.name)
-        .and(paint, state);
+        .and(paint, format!(" {state}"));
     let name = match drawn.role {
         Some(Role::Contender) => name.and(Paint::Dim, " (contender)"),
         Some(Role::Incumbent) => name.and(Paint::Dim, " (incumbent)"),

@@ -147,7 +147,7 @@ fn site(drawn: &SitePicture, now: Timestamp) -> Node {
     Node {
         name: Cell::from("site ")
             .and(Paint::Strong, &drawn.name)
-            .and(paint_of(drawn.state), state),
+            .and(state_paint(drawn.state), state),
         cells: vec![
             Cell::default(),
             drawn.runs.clone().unwrap_or_default().into(),
@@ -159,7 +159,8 @@ fn site(drawn: &SitePicture, now: Timestamp) -> Node {
     }
 }
 
-fn paint_of(state: SiteState) -> Paint {
+/// The meaning of the state of a site.
+pub fn state_paint(state: SiteState) -> Paint {
     match state {
         SiteState::Failed => Paint::Bad,
         SiteState::InFlight | SiteState::Offline | SiteState::Soaking => Paint::Warn,
@@ -264,7 +265,7 @@ pub fn message(verdict: &Verdict) -> String {
 }
 
 /// The state of a site in a sentence.
-fn state(state: SiteState) -> &'static str {
+pub fn state(state: SiteState) -> &'static str {
     match state {
         SiteState::Failed => "failed",
         SiteState::InFlight => "in flight",
@@ -308,7 +309,7 @@ fn numbers(span: &Span) -> String {
 }
 
 /// The reason of the state of a site; empty when all is well.
-fn note(site: &SitePicture) -> String {
+pub fn note(site: &SitePicture) -> String {
     match &site.note {
         None => String::new(),
         Some(StateReason::Leaving) => {

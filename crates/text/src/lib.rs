@@ -3,12 +3,14 @@
 //! - [`output`] has texts with meanings, and the form of tables on a terminal.
 //! - [`tree`] and [`status`] are about chains, [`application`] about Applications and Releases,
 //!   [`fleet`] about sites, [`diff`] about differences.
+//! - [`overview`] has a line for everything that rolls out.
 //! - [`rollout`] has the sentences about the progress of a chain.
 
 pub mod application;
 pub mod diff;
 pub mod fleet;
 pub mod output;
+pub mod overview;
 pub mod rollout;
 pub mod status;
 pub mod tree;

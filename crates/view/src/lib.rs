@@ -26,6 +26,7 @@ pub mod delegates;
 pub mod diff;
 pub mod lists;
 pub mod object;
+pub mod overview;
 pub mod rollout;
 pub mod selection;
 pub mod served;

@@ -244,6 +244,8 @@ pub struct List {
     /// The reason that the collection cannot be read at the moment; the objects are those of the
     /// last read.
     pub trouble: Option<String>,
+    /// True if the kind of the objects is not served. Then `trouble` states it.
+    pub is_unserved: bool,
 }
 
 impl Lists {
@@ -380,6 +382,15 @@ impl List {
         }
     }
 
+    /// A list of a kind that is not served, with the reason.
+    #[must_use]
+    pub fn unserved(why: String) -> Self {
+        Self {
+            is_unserved: true,
+            ..Self::unreadable(why)
+        }
+    }
+
     /// The objects, by namespace and name.
     pub fn objects(&self) -> impl Iterator<Item = &Value> {
         self.objects.values()
@@ -401,6 +412,7 @@ impl List {
                 .map(|(namespaced_name, it)| (namespaced_name.clone(), it.clone()))
                 .collect(),
             trouble: self.trouble.clone(),
+            is_unserved: self.is_unserved,
         }
     }
 

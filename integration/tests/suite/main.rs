@@ -38,6 +38,7 @@ mod collisions;
 mod containers;
 mod controller_fields;
 mod crash;
+mod dashboard;
 mod definitions;
 mod deletion;
 mod deployments;

@@ -1,0 +1,42 @@
+//! The files of pages: style sheet, script, icon.
+
+use std::sync::LazyLock;
+
+use ring::digest;
+
+use crate::hex::hex;
+
+/// A file that pages refer to.
+pub(crate) struct Asset {
+    pub(crate) name: &'static str,
+    pub(crate) media_type: &'static str,
+    pub(crate) content: &'static [u8],
+}
+
+/// The script is made of `web/*.ts` by `cargo dev generate`.
+pub(crate) const ASSETS: [Asset; 3] = [
+    Asset {
+        name: "dashboard.css",
+        media_type: "text/css; charset=utf-8",
+        content: include_bytes!("../assets/dashboard.css"),
+    },
+    Asset {
+        name: "dashboard.js",
+        media_type: "text/javascript; charset=utf-8",
+        content: include_bytes!("../assets/dashboard.js"),
+    },
+    Asset {
+        name: "icon.svg",
+        media_type: "image/svg+xml",
+        content: include_bytes!("../assets/icon.svg"),
+    },
+];
+
+/// A name for the content of all files, so that browsers load new ones.
+pub(crate) static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let mut context = digest::Context::new(&digest::SHA256);
+    for asset in &ASSETS {
+        context.update(asset.content);
+    }
+    hex(&context.finish().as_ref()[..8])
+});

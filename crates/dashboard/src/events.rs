@@ -1,0 +1,126 @@
+//! Server-sent events with the changes of a page.
+//!
+//! | event | data |
+//! |---|---|
+//! | `page` | the whole content, when more than regions has changed |
+//! | `regions` | the regions that have changed, by their ids |
+//! | `alive` | nothing; sent when there was no other event for a while |
+//! | `ended` | the reason that there will be no further events |
+
+use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
+
+use axum::response::sse::Event;
+use futures::{Stream, stream};
+use serde::Serialize;
+use tokio::{sync::watch, time::timeout};
+
+use crate::{
+    feed::{Content, Feed},
+    regions::Rendered,
+};
+
+/// The longest time without an event. The script takes a longer silence for a broken connection.
+const SILENCE: Duration = Duration::from_secs(15);
+
+/// The data of an event.
+#[derive(Serialize)]
+struct Change<'a> {
+    /// The name of the content after the change.
+    version: &'a str,
+    /// The reason that the content is not up to date.
+    trouble: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page: Option<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    regions: BTreeMap<&'a str, &'a str>,
+}
+
+/// A browser, with the content that it has of a page.
+struct Viewer {
+    /// The feed goes on as long as somebody has it.
+    _feed: Arc<Feed>,
+    contents: watch::Receiver<Content>,
+    /// The name of the content that it had before the first event.
+    version: String,
+    shown: Option<Arc<Rendered>>,
+    trouble: Option<String>,
+    has_ended: bool,
+}
+
+/// The events of a page from the content `version` on.
+pub(crate) fn events(
+    feed: Arc<Feed>,
+    version: String,
+) -> impl Stream<Item = Result<Event, Infallible>> + Send {
+    let mut contents = feed.contents();
+    // The first content may be another one than that of the loaded page.
+    contents.mark_changed();
+    let viewer = Viewer {
+        _feed: feed,
+        contents,
+        version,
+        shown: None,
+        trouble: None,
+        has_ended: false,
+    };
+    stream::unfold(viewer, async |mut viewer| {
+        let event = viewer.next().await?;
+        Some((Ok(event), viewer))
+    })
+}
+
+impl Viewer {
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            if self.has_ended {
+                return None;
+            }
+            match timeout(SILENCE, self.contents.changed()).await {
+                Err(_) => return Some(Event::default().event("alive").data("")),
+                Ok(Err(_)) => return None,
+                Ok(Ok(())) => {}
+            }
+            let content = self.contents.borrow_and_update().clone();
+            match content {
+                Content::Nothing => {}
+                Content::Ended(failure) => {
+                    self.has_ended = true;
+                    return Some(Event::default().event("ended").data(failure.message));
+                }
+                Content::Shown(now, trouble) => {
+                    if let Some(event) = self.change(now, trouble) {
+                        return Some(event);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The event for a content; `None` if the browser has it.
+    fn change(&mut self, now: Arc<Rendered>, trouble: Option<String>) -> Option<Event> {
+        let is_same = self.version == now.version && self.trouble == trouble;
+        let regions = match &self.shown {
+            Some(before) => now.since(before),
+            None => (self.version == now.version).then(BTreeMap::new),
+        };
+        let event = (!is_same).then(|| {
+            let is_whole = regions.is_none();
+            let change = Change {
+                version: &now.version,
+                trouble: trouble.as_deref(),
+                title: is_whole.then_some(&now.title),
+                page: is_whole.then(|| now.html()),
+                regions: regions.unwrap_or_default(),
+            };
+            let data = serde_json::to_string(&change).unwrap_or_default();
+            let name = if is_whole { "page" } else { "regions" };
+            Event::default().event(name).id(&now.version).data(data)
+        });
+        self.version.clone_from(&now.version);
+        self.trouble = trouble;
+        self.shown = Some(now);
+        event
+    }
+}

@@ -1,0 +1,142 @@
+//! Parts of pages: texts of the cluster, times, states, links.
+
+use baton_apis::url::escape;
+use baton_terminal::{output::printable, time::age};
+use baton_text::output::Paint;
+use baton_view::chain::kind::ChainKind;
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
+use maud::{Markup, Render, html};
+
+/// A text that any user of the cluster may have written. Control characters and changes of direction
+/// are shown as escapes.
+pub(crate) struct Text<'a>(pub(crate) &'a str);
+
+impl Render for Text<'_> {
+    fn render_to(&self, buffer: &mut String) {
+        printable(self.0, &[]).as_ref().render_to(buffer);
+    }
+}
+
+/// The class of a meaning in the style sheet.
+pub(crate) fn class(paint: Option<Paint>) -> &'static str {
+    match paint {
+        None => "plain",
+        Some(Paint::Good) => "good",
+        Some(Paint::Warn) => "warn",
+        Some(Paint::Bad) => "bad",
+        Some(Paint::Dim) => "dim",
+        Some(Paint::Strong) => "strong",
+        Some(Paint::Accent) => "accent",
+    }
+}
+
+/// A state in one or two words.
+pub(crate) fn badge(paint: impl Into<Option<Paint>>, text: &str) -> Markup {
+    html! { span.badge.(class(paint.into())) { (Text(text)) } }
+}
+
+/// The time since `then`; the script keeps it up to date.
+pub(crate) fn ago(then: Option<Timestamp>, now: Timestamp) -> Markup {
+    html! {
+        @if let Some(then) = then {
+            time datetime=(then) title=(then) { (age(Some(then), now)) }
+        }
+    }
+}
+
+/// A count of parts that are ready, as a bar with its numbers.
+pub(crate) fn ready(ready: u64, of: u64) -> Markup {
+    html! {
+        @if of > 0 {
+            span.count {
+                progress max=(of) value=(ready) aria-hidden="true" {}
+                " " (ready) "/" (of)
+            }
+        }
+    }
+}
+
+/// The address of the page of a chain.
+pub(crate) fn chain_address(
+    base: &str,
+    kind: ChainKind,
+    namespace: Option<&str>,
+    name: &str,
+) -> String {
+    let namespace = namespace.map_or_else(|| "-".into(), escape);
+    format!(
+        "{base}/chains/{}/{namespace}/{}",
+        kind.shortest(),
+        escape(name)
+    )
+}
+
+/// The address of a page about a named object in a namespace; `page` is `applications` or `sites`.
+pub(crate) fn address(base: &str, page: &str, namespace: &str, name: &str) -> String {
+    format!("{base}/{page}/{}/{}", escape(namespace), escape(name))
+}
+
+/// A table, which scrolls by itself if it is wider than the page. `class` is a class of the style sheet,
+/// and `label` the id of its heading.
+pub(crate) fn table(class: &str, label: &str, headings: &[Markup], rows: &[Markup]) -> Markup {
+    html! {
+        div.wide tabindex="0" role="group" aria-labelledby=(label) {
+            table.(class) {
+                thead { tr { @for heading in headings { th scope="col" { (heading) } } } }
+                tbody { @for row in rows { (row) } }
+            }
+        }
+    }
+}
+
+/// The headings of a table, in words.
+pub(crate) fn headings<const N: usize>(texts: [&str; N]) -> [Markup; N] {
+    texts.map(|text| html! { (text) })
+}
+
+/// A table of conditions; nothing without conditions.
+pub(crate) fn conditions(conditions: &[(String, &Condition)], now: Timestamp) -> Markup {
+    let headings = headings(["Of", "Condition", "Status", "Reason", "Since", "Message"]);
+    let rows: Vec<Markup> = conditions
+        .iter()
+        .map(|(of, condition)| {
+            html! {
+                tr {
+                    td { (Text(of)) }
+                    th scope="row" { (Text(&condition.type_)) }
+                    td { (Text(&condition.status)) }
+                    td { (Text(&condition.reason)) }
+                    td { (ago(Some(condition.last_transition_time.0), now)) }
+                    td.message { (Text(&condition.message)) }
+                }
+            }
+        })
+        .collect();
+    html! {
+        @if !rows.is_empty() {
+            section {
+                h2 #conditions { "Conditions" }
+                (table("conditions", "conditions", &headings, &rows))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_escaped_and_have_no_hidden_characters() {
+        let evil = "<script>alert(1)</script>\u{202e}\"'\u{0}";
+        let shown = html! { (Text(evil)) }.into_string();
+        assert!(!shown.contains(['<', '\u{202e}', '\u{0}', '"']), "{shown}");
+    }
+
+    #[test]
+    fn names_cannot_leave_their_part_of_an_address() {
+        let address = address("/b", "sites", "a/../b", "x?y#z");
+        assert_eq!(address.matches('/').count(), 4, "{address}");
+        assert!(!address.contains(['?', '#']), "{address}");
+    }
+}

@@ -1,0 +1,31 @@
+//! Web pages of chains, Applications and sites.
+//!
+//! ```text
+//! browser ── page, then events ──► Dashboard ──► Feed ── follows a question ──► API server
+//! ```
+//!
+//! A page is a [question](baton_view::lists::Question) and the form of its answer. A [`feed`] follows
+//! the question as long as somebody looks at the page, and renders each answer once for all of them.
+//! [`events`] sends the parts that have changed. Pages work without a script: it only keeps them up to
+//! date.
+//!
+//! # Guarantees
+//! - Requests to the cluster are those of the viewer, so a page shows what the viewer may read.
+//! - No page writes.
+//! - Texts of the cluster are escaped, and the browser runs no script and no style but those of this
+//!   crate.
+
+mod app;
+mod assets;
+mod events;
+mod failure;
+mod feed;
+mod guard;
+mod hex;
+mod html;
+mod layout;
+mod pages;
+mod regions;
+
+pub use app::Dashboard;
+pub use guard::Key;

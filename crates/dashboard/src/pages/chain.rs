@@ -1,0 +1,429 @@
+//! A chain: revisions as lanes, phases as columns, and the objects in the lane of their owner.
+
+use std::collections::BTreeSet;
+
+use baton_text::{
+    output::Paint,
+    rollout::message,
+    status::{paint, sentence, special, words},
+};
+use baton_view::{
+    chain::{
+        Chain,
+        kind::ChainKind,
+        member::{Revision, State},
+        question::{OneChain, OneRollout},
+        target::Target,
+    },
+    content::Slices,
+    lists::{Lists, NoAnswer, Question},
+    rollout::judge,
+    selection::Selection,
+    tree::{
+        ChainPicture, Health, ObjectPicture, OwnerPicture, PhasePicture, RevisionPicture,
+        question::{Tree, TreeOf},
+    },
+};
+use maud::{Markup, html};
+
+use super::{Around, Page};
+use crate::{
+    html::{Text, ago, badge, chain_address, class, conditions, headings, ready, table},
+    regions::{Regions, id},
+};
+
+/// The page of the chain of a deployment or a revision.
+#[derive(Clone, Debug)]
+pub(crate) struct ChainPage {
+    target: Target,
+    namespace: Option<String>,
+}
+
+impl ChainPage {
+    /// The page of a named object; `kind` is the shortest name of a kind, and the namespace of
+    /// cluster-scoped objects is `-`. `None` for other kinds.
+    pub(crate) fn new(kind: &str, namespace: &str, name: &str) -> Option<Self> {
+        let kind = ChainKind::ALL
+            .into_iter()
+            .find(|it| it.shortest() == kind)?;
+        Some(Self {
+            target: Target::new(kind, name),
+            namespace: kind.is_namespaced.then(|| namespace.to_owned()),
+        })
+    }
+
+    fn tree(&self) -> TreeOf {
+        TreeOf {
+            selection: Selection {
+                targets: vec![self.target.clone()],
+                namespace: self.namespace.clone().unwrap_or_default(),
+                ..Selection::default()
+            },
+            ..TreeOf::default()
+        }
+    }
+}
+
+/// The chain with its objects, and the slices of the judged revision.
+pub(crate) struct ChainAnswer {
+    picture: ChainPicture,
+    chain: Chain,
+    slices: Slices,
+}
+
+impl Question for ChainPage {
+    type Answer = ChainAnswer;
+
+    fn answer(&self, lists: &Lists) -> Result<ChainAnswer, NoAnswer> {
+        let question = OneChain::new(&self.target, self.namespace.as_deref().unwrap_or_default());
+        let missing = question.missing();
+        let (tree, rollout) = (
+            self.tree().answer(lists),
+            OneRollout(question).answer(lists),
+        );
+        let Tree {
+            chains,
+            missing: none,
+        } = tree?;
+        let (Some(picture), Some((chain, slices)), None) =
+            (chains.into_iter().next(), rollout?, none)
+        else {
+            return Err(NoAnswer::Missing(missing));
+        };
+        Ok(ChainAnswer {
+            picture,
+            chain,
+            slices,
+        })
+    }
+}
+
+impl Page for ChainPage {
+    fn name(&self) -> String {
+        self.target.to_string()
+    }
+
+    fn content(
+        &self,
+        answer: &ChainAnswer,
+        around: Around<'_>,
+        regions: &mut Regions,
+    ) -> (String, Markup) {
+        let ChainAnswer {
+            picture,
+            chain,
+            slices,
+        } = answer;
+        let rollout = judge(chain, slices);
+        let subject = chain.subject();
+        let head = html! {
+            div #head {
+                h1 { (Text(&self.target.to_string())) }
+                p.facts {
+                    (badge(paint(rollout.outcome), words(rollout.outcome)))
+                    @if let Some(namespace) = &self.namespace { " namespace " (Text(namespace)) }
+                    @if rollout.of > 0 { " " (ready(rollout.ready, rollout.of)) " objects ready" }
+                }
+                p.message { (Text(&sentence(&message(&rollout)))) }
+            }
+        };
+        let head = regions.add("head".to_owned(), head);
+        let lanes = lanes(picture, chain, around, regions);
+        let deployment = chain.asked_deployment();
+        let deployment = deployment.map(|it| (it.target(), &it.status.conditions));
+        let revision = subject.map(|it| (it.target(), &it.status.conditions));
+        let all = deployment.iter().chain(&revision);
+        let all: Vec<_> = all
+            .flat_map(|(target, conditions)| special(target, conditions))
+            .collect();
+        let below = html! {
+            div #below {
+                @if let Some(revision) = subject { (waiting(revision)) }
+                (conditions(&all, around.now))
+            }
+        };
+        let below = regions.add("below".to_owned(), below);
+        (self.target.to_string(), html! { (head) (lanes) (below) })
+    }
+}
+
+/// The objects that a revision waits for.
+fn waiting(revision: &Revision) -> Markup {
+    let headings = headings(["Phase", "Object", "Reason", "Message"]);
+    let rows: Vec<Markup> = revision
+        .status
+        .waiting_for
+        .iter()
+        .map(|one| {
+            html! {
+                tr {
+                    td { (Text(&one.phase)) }
+                    th scope="row" { (Text(&one.kind)) "/" (Text(&one.name)) }
+                    td { (Text(&one.reason)) }
+                    td.message { (Text(&one.message)) }
+                }
+            }
+        })
+        .collect();
+    html! {
+        @if !rows.is_empty() {
+            section {
+                h2 #waiting { "Waiting for" }
+                (table("waiting", "waiting", &headings, &rows))
+            }
+        }
+    }
+}
+
+/// The names of all phases, those of newer revisions first.
+fn columns(picture: &ChainPicture) -> Vec<&str> {
+    let phases = picture
+        .revisions
+        .iter()
+        .flat_map(|revision| revision.phases.iter().flatten());
+    let mut seen = BTreeSet::new();
+    let names = phases.map(|phase| phase.name.as_str());
+    names.filter(|name| seen.insert(*name)).collect()
+}
+
+/// The table of revisions and phases.
+fn lanes(
+    picture: &ChainPicture,
+    chain: &Chain,
+    around: Around<'_>,
+    regions: &mut Regions,
+) -> Markup {
+    let columns = columns(picture);
+    let rows: Vec<Markup> = picture
+        .revisions
+        .iter()
+        .map(|revision| lane(picture, chain, (revision, &columns), around, regions))
+        .collect();
+    let mut headings = vec![html! { "Revision" }];
+    headings.extend(
+        columns
+            .iter()
+            .map(|column| html! { "Phase " (Text(column)) }),
+    );
+    html! {
+        section {
+            h2 #revisions { "Revisions" }
+            @if rows.is_empty() {
+                p { "There is no revision yet." }
+            } @else {
+                (table("lanes", "revisions", &headings, &rows))
+            }
+        }
+    }
+}
+
+fn lane(
+    picture: &ChainPicture,
+    chain: &Chain,
+    (revision, columns): (&RevisionPicture, &[&str]),
+    around: Around<'_>,
+    regions: &mut Regions,
+) -> Markup {
+    let head = regions.add(
+        id(&["revision", &revision.name]),
+        revision_head(picture, chain, revision, around),
+    );
+    let phases = revision.phases.as_deref();
+    let cells: Vec<Markup> = columns
+        .iter()
+        .map(|column| {
+            let phase = phases
+                .unwrap_or_default()
+                .iter()
+                .find(|phase| phase.name == *column);
+            let region = id(&["cell", &revision.name, column]);
+            let content = html! {
+                td #(region) { @if let Some(phase) = phase { (cell(phase, &region)) } }
+            };
+            regions.add(region.clone(), content)
+        })
+        .collect();
+    html! {
+        tr {
+            (head)
+            @if phases.is_none() && !columns.is_empty() {
+                td.dim colspan=(columns.len()) { "archived" }
+            } @else {
+                @for cell in &cells { (cell) }
+            }
+        }
+    }
+}
+
+/// The meaning of the state of a revision.
+fn state_paint(state: State) -> Paint {
+    match state {
+        State::Available => Paint::Good,
+        State::NotReady | State::Pending => Paint::Warn,
+        _ => Paint::Dim,
+    }
+}
+
+fn revision_head(
+    picture: &ChainPicture,
+    chain: &Chain,
+    revision: &RevisionPicture,
+    around: Around<'_>,
+) -> Markup {
+    let member = chain.by_name(&revision.name);
+    let kind = member.map(|member| member.kind);
+    let address = kind.map(|kind| {
+        chain_address(
+            around.base,
+            kind,
+            picture.namespace.as_deref(),
+            &revision.name,
+        )
+    });
+    html! {
+        th #(id(&["revision", &revision.name])) scope="row" {
+            span.number { @if let Some(number) = revision.revision { (number) } @else { "?" } }
+            " "
+            a href=[address] { (Text(&revision.name)) }
+            " " (badge(state_paint(revision.state), revision.state.as_str()))
+            @if revision.phases.is_some() {
+                " " (ready(count(revision.healthy), count(revision.objects)))
+            }
+            @if let Some(created) = member.and_then(Revision::created) {
+                " " span.dim { (ago(Some(created), around.now)) " old" }
+            }
+            @if let Some(version) = &revision.version { div { "Version " (Text(version)) } }
+            @if let Some(release) = &revision.release { div { "Release " (Text(release)) } }
+            @if let Some(cause) = member.and_then(Revision::change_cause) { div.cause { (Text(cause)) } }
+            @if !revision.message.is_empty() { div.message { (Text(&revision.message)) } }
+        }
+    }
+}
+
+fn count(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+/// The objects of a phase: a square each, in the lane of the owner; and as a list, of which a few are
+/// always shown, those that are not as wanted before others.
+fn cell(phase: &PhasePicture, region: &str) -> Markup {
+    let total = phase.total();
+    // An object of another revision is seen there.
+    let is_open = |object: &&ObjectPicture| {
+        !object.is_ready() && !matches!(object.owner, OwnerPicture::OtherRevision { .. })
+    };
+    let open: Vec<&ObjectPicture> = phase.objects.iter().filter(is_open).collect();
+    let label = format!("{} of {total} objects ready", phase.healthy);
+    html! {
+        div.phase {
+            @if !phase.class.is_empty() { div.dim { "class " (Text(&phase.class)) } }
+            div.squares role="img" aria-label=(label) {
+                @for object in &phase.objects { (square(object)) }
+            }
+            @if !phase.message.is_empty() { div.message { (Text(&phase.message)) } }
+            @if total > FEW && !open.is_empty() {
+                ul {
+                    @for object in open.iter().take(FEW) { (row(object)) }
+                    @if open.len() > FEW { li.dim { "and " (open.len() - FEW) " more" } }
+                }
+            }
+            @if total > FEW {
+                details #(format!("{region}_all")) {
+                    summary { (phase.healthy) "/" (total) }
+                    (all(phase))
+                }
+            } @else {
+                (all(phase))
+            }
+        }
+    }
+}
+
+/// All objects of a phase.
+fn all(phase: &PhasePicture) -> Markup {
+    html! {
+        ul {
+            @for object in &phase.objects { (row(object)) }
+            @if phase.hidden > 0 { li.dim { "and " (phase.hidden) " more" } }
+        }
+    }
+}
+
+/// The number of objects of a phase that are shown without being asked for.
+const FEW: usize = 4;
+
+/// A square for an object: full in the lane of its owner, which the script uses to show moves, and
+/// empty in other lanes.
+fn square(object: &ObjectPicture) -> Markup {
+    let (owner, paint) = (owner_class(&object.owner), health_paint(object));
+    let is_here = matches!(object.owner, OwnerPicture::ThisRevision { .. });
+    let key = is_here.then(|| {
+        id(&[
+            "",
+            &object.group,
+            &object.kind,
+            &object.namespace,
+            &object.name,
+        ])
+    });
+    html! {
+        span.square.(owner).(class(Some(paint))) data-key=[key]
+            title={ (Text(&object.kind)) "/" (Text(&object.name)) } {}
+    }
+}
+
+fn owner_class(owner: &OwnerPicture) -> &'static str {
+    match owner {
+        OwnerPicture::ThisRevision { .. }
+        | OwnerPicture::Delegated { .. }
+        | OwnerPicture::Ended => "own",
+        OwnerPicture::OtherRevision { .. } => "other",
+        OwnerPicture::Stranger { .. } => "stranger",
+        OwnerPicture::Nobody | OwnerPicture::Missing | OwnerPicture::Unknown => "nobody",
+    }
+}
+
+fn health_paint(object: &ObjectPicture) -> Paint {
+    match (&object.owner, object.healthy) {
+        (OwnerPicture::OtherRevision { .. } | OwnerPicture::Ended | OwnerPicture::Missing, _) => {
+            Paint::Dim
+        }
+        (OwnerPicture::Stranger { .. }, _) | (_, Health::False) => Paint::Bad,
+        (_, Health::True) => Paint::Good,
+        (_, Health::Unknown) => Paint::Warn,
+    }
+}
+
+/// An object with its owner and its message.
+fn row(object: &ObjectPicture) -> Markup {
+    html! {
+        li {
+            span.kind { (Text(&object.kind)) "/" } (Text(&object.name))
+            @if !object.namespace.is_empty() { span.dim { " in " (Text(&object.namespace)) } }
+            " " (owner(object))
+            @if !object.message.is_empty() { div.message { (Text(&object.message)) } }
+        }
+    }
+}
+
+/// The owner and the health of an object.
+fn owner(object: &ObjectPicture) -> Markup {
+    let named = |number: Option<i64>, name: &str| {
+        number.map_or_else(|| name.to_owned(), |number| format!("revision {number}"))
+    };
+    let health = badge(health_paint(object), object.healthy.as_str());
+    match &object.owner {
+        OwnerPicture::ThisRevision { .. } => health,
+        OwnerPicture::OtherRevision { revision, name } => {
+            badge(Paint::Accent, &named(*revision, name))
+        }
+        OwnerPicture::Stranger { kind, name } => badge(Paint::Bad, &format!("{kind}/{name}")),
+        OwnerPicture::Nobody => badge(Paint::Warn, "no owner"),
+        OwnerPicture::Missing => badge(Paint::Warn, "missing"),
+        OwnerPicture::Ended => badge(Paint::Dim, "ended"),
+        OwnerPicture::Delegated { class } => {
+            html! { (health) " " span.dim { "class " (Text(class)) } }
+        }
+        OwnerPicture::Unknown => badge(Paint::Warn, "unknown"),
+    }
+}

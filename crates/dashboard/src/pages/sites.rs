@@ -1,0 +1,336 @@
+//! A deployment to sites: its waves, and a grid of all sites.
+
+use std::fmt::Write as _;
+
+use baton_apis::url::escape;
+use baton_sites::rollout::standing::SiteState;
+use baton_text::{
+    fleet::{line, note, state, state_paint, title, words},
+    output::Paint,
+    status::{paint, special},
+};
+use baton_view::{
+    lists::{Lists, NoAnswer, Question},
+    sites::{
+        fleet::{Counts, Fleet},
+        observed::{Observed, status},
+        question::SiteQuestion,
+        state::SitePicture,
+        target::SiteTarget,
+        verdict::judge,
+    },
+};
+use maud::{Markup, html};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Around, Page};
+use crate::{
+    html::{Text, ago, badge, class, conditions, headings, table},
+    regions::Regions,
+};
+
+const SITES: [&str; 7] = ["Site", "State", "Wave", "Runs", "Queue", "Since", "Message"];
+
+/// The number of sites in a list.
+const PAGE: usize = 100;
+/// The number of squares in a line of the grid.
+const COLUMNS: usize = 100;
+/// The size of a square with its gap, in units of the drawing.
+const CELL: usize = 10;
+
+/// All states, those to show first before others.
+const STATES: [SiteState; 10] = [
+    SiteState::Failed,
+    SiteState::InFlight,
+    SiteState::Offline,
+    SiteState::Window,
+    SiteState::Queued,
+    SiteState::Leaving,
+    SiteState::ToCome,
+    SiteState::Soaking,
+    SiteState::RolledBack,
+    SiteState::Updated,
+];
+
+/// The name of a state in addresses and classes.
+fn key(state: SiteState) -> String {
+    format!("{state:?}")
+}
+
+/// The sites to list.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct SitesFilter {
+    /// The state of the sites, or `all`; those that are not settled if it is absent.
+    state: Option<String>,
+    /// Part of the names of the sites.
+    q: Option<String>,
+    /// The page of the list, from 1 on.
+    page: Option<usize>,
+}
+
+/// The page of a deployment to sites.
+#[derive(Clone)]
+pub(crate) struct SitesPage {
+    target: SiteTarget,
+    namespace: String,
+    filter: SitesFilter,
+}
+
+impl SitesPage {
+    pub(crate) fn new(namespace: &str, name: &str, filter: SitesFilter) -> Self {
+        Self {
+            target: SiteTarget::deployment(name),
+            namespace: namespace.to_owned(),
+            filter,
+        }
+    }
+}
+
+impl Question for SitesPage {
+    type Answer = Observed;
+
+    fn answer(&self, lists: &Lists) -> Result<Observed, NoAnswer> {
+        SiteQuestion::<Observed>::new(&self.target, &self.namespace).answer(lists)
+    }
+
+    fn trim(object: &mut Value) {
+        SiteQuestion::<Observed>::trim(object);
+    }
+}
+
+impl Page for SitesPage {
+    fn name(&self) -> String {
+        self.target.to_string()
+    }
+
+    fn content(
+        &self,
+        observed: &Observed,
+        around: Around<'_>,
+        regions: &mut Regions,
+    ) -> (String, Markup) {
+        let verdict = judge(&observed.deployment);
+        let fleet = Fleet::of(observed, around.now);
+        let head = html! {
+            div #head {
+                h1 { (Text(&self.name())) }
+                p.facts {
+                    (badge(paint(verdict.outcome), &verdict.state.to_string()))
+                    " namespace " (Text(&self.namespace))
+                }
+                p.message { (Text(&line(observed, &verdict, ": "))) }
+                @if let Err(why) = &observed.clusters {
+                    p.message { "Clusters cannot be read, so sites that are offline may be missing: " (Text(why)) }
+                }
+            }
+        };
+        let head = regions.add("head".to_owned(), head);
+        let waves = regions.add("waves".to_owned(), waves(&fleet));
+        let grid = regions.add("grid".to_owned(), grid(&fleet));
+        let list = regions.add("list".to_owned(), self.list(&fleet, around));
+        let status = status(&observed.deployment);
+        let special = special(&self.target, &status.conditions);
+        let below = html! { div #below { (conditions(&special, around.now)) } };
+        let below = regions.add("below".to_owned(), below);
+        (self.name(), html! { (head) (waves) (grid) (list) (below) })
+    }
+}
+
+/// The waves with the number of sites in each state.
+fn waves(fleet: &Fleet) -> Markup {
+    let spans = fleet.spans(&[]);
+    let rows = spans
+        .iter()
+        .map(|span| (title(span), &span.counts, Some(span.last) == fleet.current));
+    let rest = [
+        ("already up to date", &fleet.already),
+        ("in no wave yet", &fleet.later),
+    ];
+    let rest = rest.into_iter().filter(|(_, counts)| counts.total() > 0);
+    let rest = rest.map(|(title, counts)| (title.to_owned(), counts, false));
+    let rows: Vec<Markup> = rows
+        .chain(rest)
+        .map(|(title, counts, is_current)| {
+            html! {
+                tr aria-current=[is_current.then_some("step")] {
+                    th scope="row" { (title) }
+                    td { (counts.total()) }
+                    td { (counts.count(SiteState::is_updated)) }
+                    td { (bar(counts)) " " (words(counts)) }
+                }
+            }
+        })
+        .collect();
+    html! {
+        section #waves {
+            h2 #waves-title { "Waves" }
+            (table("waves", "waves-title", &headings(["Wave", "Sites", "Updated", "States"]), &rows))
+        }
+    }
+}
+
+/// The states of sites as parts of a bar.
+fn bar(counts: &Counts) -> Markup {
+    let total = counts.total().max(1);
+    let mut at = 0;
+    let parts: Vec<(SiteState, usize, usize)> = counts
+        .iter()
+        .map(|(state, count)| {
+            let begin = at * 200 / total;
+            at += count;
+            (state, begin, at * 200 / total - begin)
+        })
+        .collect();
+    html! {
+        svg.bar viewBox="0 0 200 10" aria-hidden="true" {
+            @for (state, begin, width) in parts {
+                rect.(class(Some(state_paint(state)))) x=(begin) y="0" width=(width) height="10" {}
+            }
+        }
+    }
+}
+
+/// All sites as squares, in the order of their states. The squares of a state are one path, so that
+/// ten thousand are drawn at once.
+fn grid(fleet: &Fleet) -> Markup {
+    let states = STATES
+        .into_iter()
+        .map(|state| (state, fleet.counts.of(state)));
+    let states: Vec<(SiteState, usize)> = states.filter(|(_, count)| *count > 0).collect();
+    let total = fleet.counts.total();
+    let mut at = 0;
+    let paths: Vec<(SiteState, String)> = states
+        .iter()
+        .map(|(state, count)| {
+            let mut path = String::new();
+            for index in at..at + count {
+                let (x, y) = (index % COLUMNS * CELL, index / COLUMNS * CELL);
+                // Writing into a string cannot fail.
+                let _ = write!(path, "M{x} {y}h8v8h-8z");
+            }
+            at += count;
+            (*state, path)
+        })
+        .collect();
+    let view = format!(
+        "0 0 {} {}",
+        COLUMNS * CELL,
+        total.div_ceil(COLUMNS).max(1) * CELL
+    );
+    html! {
+        section #grid {
+            h2 #grid-title { (total) " sites" }
+            ul.legend {
+                @for (state, count) in &states {
+                    li {
+                        a href={ "?state=" (key(*state)) } {
+                            span.square.own.(class(Some(state_paint(*state)))).(key(*state)) {}
+                            " " (count) " " (baton_text::fleet::state(*state))
+                        }
+                    }
+                }
+            }
+            svg.grid viewBox=(view) role="img" aria-label=(words(&fleet.counts)) {
+                @for (state, path) in &paths {
+                    path.(class(Some(state_paint(*state)))).(key(*state)) d=(path) {
+                        title { (baton_text::fleet::state(*state)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl SitesPage {
+    /// True if a site is listed.
+    fn is_listed(&self, site: &SitePicture) -> bool {
+        let is_of_state = match self.filter.state.as_deref() {
+            None | Some("") => site.state.is_open() || self.filter.q.is_some(),
+            Some("all") => true,
+            Some(state) => key(site.state) == state,
+        };
+        let part = self.filter.q.as_deref().unwrap_or_default();
+        is_of_state && site.name.contains(part)
+    }
+
+    /// The sites that the filter selects.
+    fn list(&self, fleet: &Fleet, around: Around<'_>) -> Markup {
+        let mut sites: Vec<&SitePicture> = fleet
+            .sites
+            .iter()
+            .filter(|site| self.is_listed(site))
+            .collect();
+        sites.sort_by_key(|site| (site.state, site.since.is_none(), site.since, &site.name));
+        let pages = sites.len().div_ceil(PAGE).max(1);
+        let page = self.filter.page.unwrap_or(1).clamp(1, pages);
+        let listed = sites.iter().skip((page - 1) * PAGE).take(PAGE);
+        let rows: Vec<Markup> = listed.map(|site| site_row(site, around)).collect();
+        let state_filter = self.filter.state.as_deref().unwrap_or_default();
+        let part = self.filter.q.as_deref().unwrap_or_default();
+        html! {
+            section #list {
+                h2 #list-title { "Sites" }
+                form.filter method="get" {
+                    label { "Name contains " input type="search" name="q" value=(Text(part)); }
+                    label { "State "
+                        select name="state" {
+                            option value="" selected[state_filter.is_empty()] { "not settled" }
+                            option value="all" selected[state_filter == "all"] { "all" }
+                            @for one in STATES {
+                                @let value = key(one);
+                                option value=(value) selected[state_filter == value] { (state(one)) }
+                            }
+                        }
+                    }
+                    button { "Show" }
+                }
+                @if sites.is_empty() {
+                    p { "No site is selected." }
+                } @else {
+                    (table("sites", "list-title", &headings(SITES), &rows))
+                    (self.pager(page, pages))
+                }
+            }
+        }
+    }
+
+    /// Links to the pages of the list.
+    fn pager(&self, page: usize, pages: usize) -> Markup {
+        let given = [("state", &self.filter.state), ("q", &self.filter.q)];
+        let given = given
+            .iter()
+            .filter_map(|(name, value)| Some((name, value.as_deref()?)));
+        let filter = given.map(|(name, value)| format!("{name}={}", escape(value)));
+        let filter: Vec<String> = filter.collect();
+        let address = |number: usize| {
+            let page = format!("page={number}");
+            format!("?{}", [&filter[..], &[page]].concat().join("&"))
+        };
+        html! {
+            @if pages > 1 {
+                nav.pager aria-label="Pages of sites" {
+                    @if page > 1 { a href=(address(page - 1)) rel="prev" { "Previous" } }
+                    " page " (page) " of " (pages) " "
+                    @if page < pages { a href=(address(page + 1)) rel="next" { "Next" } }
+                }
+            }
+        }
+    }
+}
+
+fn site_row(site: &SitePicture, around: Around<'_>) -> Markup {
+    let paint: Paint = state_paint(site.state);
+    html! {
+        tr {
+            th scope="row" { (Text(&site.name)) }
+            td { (badge(paint, state(site.state))) }
+            td { @if let Some(wave) = site.wave { (wave) } }
+            td { (Text(site.runs.as_deref().unwrap_or_default())) }
+            td { @if site.queue > 0 { (site.queue) } }
+            td { (ago(site.since, around.now)) }
+            td.message { (Text(&note(site))) }
+        }
+    }
+}

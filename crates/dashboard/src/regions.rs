@@ -1,0 +1,168 @@
+//! Rendered pages, in regions that are sent one by one when they change.
+
+use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
+
+use maud::{Markup, PreEscaped};
+use ring::{digest, rand::SystemRandom};
+
+use crate::hex::hex;
+
+/// The regions of a page while it is rendered.
+///
+/// The root element of a region has the id of the region, so that the script finds it.
+pub(crate) struct Regions {
+    /// No text of the cluster contains it, as it is random.
+    mark: String,
+    regions: BTreeMap<String, Arc<str>>,
+}
+
+impl Regions {
+    pub(crate) fn new() -> Self {
+        let random: [u8; 16] = ring::rand::generate(&SystemRandom::new())
+            .map(ring::rand::Random::expose)
+            .unwrap_or_default();
+        Self {
+            mark: format!("<!--{}:", hex(&random)),
+            regions: BTreeMap::new(),
+        }
+    }
+
+    /// Stores a region, and returns its place in the frame.
+    pub(crate) fn add(&mut self, id: String, content: Markup) -> Markup {
+        let place = format!("{}{id}-->", self.mark);
+        self.regions.insert(id, content.into_string().into());
+        PreEscaped(place)
+    }
+
+    /// The page: `frame` has the places of the regions.
+    pub(crate) fn page(self, title: String, frame: Markup) -> Rendered {
+        let frame = frame.into_string();
+        let mut parts = Vec::new();
+        let mut pieces = frame.split(&self.mark);
+        parts.push(Part::Text(pieces.next().unwrap_or_default().to_owned()));
+        for piece in pieces {
+            let (id, text) = piece.split_once("-->").unwrap_or((piece, ""));
+            parts.push(Part::Region(id.to_owned()));
+            parts.push(Part::Text(text.to_owned()));
+        }
+        let mut rendered = Rendered {
+            title,
+            parts,
+            regions: self.regions,
+            version: String::new(),
+        };
+        let whole = digest::digest(&digest::SHA256, rendered.html().as_bytes());
+        rendered.version = hex(&whole.as_ref()[..8]);
+        rendered
+    }
+}
+
+/// A text that can be the id of an element and part of a comment: letters, digits and `-`, `_`.
+pub(crate) fn id(parts: &[&str]) -> String {
+    let mut id = String::new();
+    for (at, part) in parts.iter().enumerate() {
+        if at > 0 {
+            id.push('_');
+        }
+        for byte in part.bytes() {
+            if byte.is_ascii_alphanumeric() {
+                id.push(byte.into());
+            } else {
+                // Writing into a string cannot fail.
+                let _ = write!(id, "-{byte:02x}");
+            }
+        }
+    }
+    id
+}
+
+/// A rendered page.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Rendered {
+    pub(crate) title: String,
+    parts: Vec<Part>,
+    regions: BTreeMap<String, Arc<str>>,
+    /// A name for this content.
+    pub(crate) version: String,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Region(String),
+}
+
+impl Rendered {
+    /// The whole content.
+    pub(crate) fn html(&self) -> String {
+        let parts = self.parts.iter();
+        parts
+            .map(|part| match part {
+                Part::Text(text) => text,
+                Part::Region(id) => self.regions.get(id).map_or("", |region| region),
+            })
+            .collect()
+    }
+
+    /// The regions that differ from an earlier content; `None` if more than regions differs.
+    pub(crate) fn since<'a>(&'a self, before: &Self) -> Option<BTreeMap<&'a str, &'a str>> {
+        let is_same = (&self.title, &self.parts) == (&before.title, &before.parts)
+            && self.regions.keys().eq(before.regions.keys());
+        let changed = self
+            .regions
+            .iter()
+            .filter(|(id, region)| before.regions.get(*id) != Some(region));
+        is_same.then(|| {
+            changed
+                .map(|(id, region)| (id.as_str(), &**region))
+                .collect()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use maud::html;
+
+    use super::*;
+
+    fn page(first: &str, second: &str, frame: &str) -> Rendered {
+        let mut regions = Regions::new();
+        let first = regions.add("a".to_owned(), html! { p #a { (first) } });
+        let second = regions.add("b".to_owned(), html! { p #b { (second) } });
+        let frame = html! { h1 { (frame) } (first) hr; (second) };
+        regions.page("title".to_owned(), frame)
+    }
+
+    #[test]
+    fn only_changed_regions_are_sent() {
+        let before = page("1", "2", "x");
+        assert_eq!(
+            before.html(),
+            "<h1>x</h1><p id=\"a\">1</p><hr><p id=\"b\">2</p>"
+        );
+        assert_eq!(before.since(&page("1", "2", "x")), Some(BTreeMap::new()));
+        let after = page("1", "3", "x");
+        let changed = BTreeMap::from([("b", "<p id=\"b\">3</p>")]);
+        assert_eq!(after.since(&before), Some(changed));
+        assert_ne!(after.version, before.version);
+        assert_eq!(page("1", "2", "y").since(&before), None);
+    }
+
+    #[test]
+    fn a_text_of_the_cluster_is_no_place_of_a_region() {
+        let before = page("<!--a-->", "-->", "<!--:a-->");
+        assert_eq!(before.html().matches("<p ").count(), 2);
+    }
+
+    #[test]
+    fn different_names_have_different_ids() {
+        assert_ne!(id(&["a", "b_c"]), id(&["a_b", "c"]));
+        assert_ne!(id(&["a-5f"]), id(&["a_"]));
+        assert!(
+            id(&["ä", "--><"])
+                .bytes()
+                .all(|it| it.is_ascii_alphanumeric() || b"-_".contains(&it))
+        );
+    }
+}

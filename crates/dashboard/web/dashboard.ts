@@ -1,0 +1,63 @@
+// Keeps a page up to date. Without it, a page shows the state at the time when it was loaded.
+
+import { applyEvent, type Change } from "./change";
+import { listen } from "./listen";
+import { say, trouble } from "./notice";
+import { tick } from "./times";
+
+/** The time for which a page that nobody sees goes on, in milliseconds. */
+const HIDDEN = 60_000;
+
+const main = document.getElementById("main");
+
+function start(page: HTMLElement): void {
+  let version = page.dataset.version ?? "";
+  let connection: AbortController | undefined;
+
+  const connect = (): void => {
+    if (connection !== undefined) return;
+    connection = new AbortController();
+    void listen({
+      signal: connection.signal,
+      version: () => version,
+      change: (name: string, data: string) => {
+        if (name === "ended") {
+          say("ended");
+          trouble(`Not up to date: ${data}`);
+          return "end";
+        }
+        const change = JSON.parse(data) as Change;
+        applyEvent(page, change);
+        version = change.version;
+        trouble(change.trouble === null ? "" : `Not up to date: ${change.trouble}`);
+        tick();
+        return "go on";
+      },
+      reload: (html: string) => {
+        const read = new DOMParser().parseFromString(html, "text/html");
+        const now = read.getElementById("main");
+        if (now === null) return;
+        applyEvent(page, { version: now.dataset.version ?? "", trouble: null, page: now.innerHTML });
+        version = now.dataset.version ?? "";
+        tick();
+      },
+    });
+  };
+
+  const disconnect = (): void => {
+    connection?.abort();
+    connection = undefined;
+  };
+
+  let hidden: number | undefined;
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(hidden);
+    if (document.hidden) hidden = window.setTimeout(disconnect, HIDDEN);
+    else connect();
+  });
+  connect();
+}
+
+if (main?.dataset.version !== undefined) start(main);
+tick();
+setInterval(tick, 1000);

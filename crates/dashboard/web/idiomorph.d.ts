@@ -1,0 +1,14 @@
+// The parts of idiomorph that the script uses; the package has no types.
+declare module "idiomorph" {
+  interface Options {
+    morphStyle?: "innerHTML" | "outerHTML";
+    ignoreActiveValue?: boolean;
+    restoreFocus?: boolean;
+    callbacks?: {
+      beforeAttributeUpdated?: (name: string, node: Element, change: "update" | "remove") => boolean;
+    };
+  }
+  export const Idiomorph: {
+    morph(node: Element, content: string, options?: Options): void;
+  };
+}
