@@ -4,9 +4,9 @@
 //! browser ── page, then events ──► Dashboard ──► Feed ── follows a question ──► API server
 //! ```
 //!
-//! A page is a [question](baton_view::lists::Question) and the form of its answer. A [`feed`] follows
+//! A page is a [question](baton_view::lists::Question) and the form of its answer. A feed follows
 //! the question as long as somebody looks at the page, and renders each answer once for all of them.
-//! [`events`] sends the parts that have changed. Pages work without a script: it only keeps them up to
+//! Events have the parts that have changed. Pages work without a script: it only keeps them up to
 //! date.
 //!
 //! # Guarantees
