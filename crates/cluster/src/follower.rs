@@ -22,6 +22,8 @@ pub struct Follower<Q: Question> {
     last: Q::Answer,
     /// True if the last answer is about the present state of the watches.
     is_current: bool,
+    /// The reason that there is no answer about the present state, although all lists were read.
+    unreadable: Option<String>,
 }
 
 impl<Q: Question> Follower<Q> {
@@ -39,6 +41,7 @@ impl<Q: Question> Follower<Q> {
             watches,
             required: Vec::new(),
             is_current: false,
+            unreadable: None,
             question,
         })
     }
@@ -98,6 +101,7 @@ impl<Q: Question> Follower<Q> {
                 continue;
             }
             self.is_current = true;
+            self.unreadable = None;
             if self.trouble().is_some() {
                 return true;
             }
@@ -105,17 +109,20 @@ impl<Q: Question> Follower<Q> {
             match answer {
                 Ok(answer) => self.last = answer,
                 Err(NoAnswer::Missing(_)) => return false,
-                Err(_) => {}
+                Err(NoAnswer::Unreadable(why)) => self.unreadable = Some(why),
+                Err(NoAnswer::Unread) => {}
             }
             return true;
         }
     }
 
-    /// The reason that a required list cannot be watched at the moment, if so.
+    /// The reason that the last answer is not up to date, if so: a required list cannot be watched at
+    /// the moment, or the object cannot be parsed.
     #[must_use]
     pub fn trouble(&self) -> Option<&str> {
         let mut required = self.required.iter();
-        required.find_map(|request| self.watches.trouble(request))
+        let of_list = required.find_map(|request| self.watches.trouble(request));
+        of_list.or(self.unreadable.as_deref())
     }
 }
 

@@ -15,7 +15,8 @@ use baton_view::{
     children::{Children, ChildrenOf, Detail},
     content::{Slices, SlicesOf, WantedRevision},
     lists::{
-        List, ListQuery, ListRequest, Lists, MissingObject, Necessity, NoAnswer, Question, requests,
+        Cause, List, ListQuery, ListRequest, Lists, MissingObject, Necessity, NoAnswer, Question,
+        requests,
     },
     selection::Selection,
     served::{Served, Unserved},
@@ -80,10 +81,11 @@ pub async fn answer<Q: Question>(
 
 /// The list for a read that has failed.
 pub(crate) fn failed(error: &ClusterError) -> List {
-    match error {
-        ClusterError::NotServed { .. } => List::unserved(error.to_string()),
-        error => List::unreadable(error.to_string()),
-    }
+    let cause = match error {
+        ClusterError::NotServed { .. } => Some(Cause::Unserved),
+        error => error.is_code(403).then_some(Cause::Forbidden),
+    };
+    List::failed(error.to_string(), cause)
 }
 
 /// True if no further list can be read either.

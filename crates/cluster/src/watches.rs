@@ -9,7 +9,7 @@ use std::{
 };
 
 use baton_terminal::error::innermost;
-use baton_view::lists::{List, ListRequest, Lists};
+use baton_view::lists::{Cause, List, ListRequest, Lists};
 use futures::StreamExt as _;
 use kube::{
     Api, Resource,
@@ -62,7 +62,7 @@ struct Watch {
 #[derive(Debug)]
 enum Change {
     Seen(Event<Value>),
-    Failed(String),
+    Failed(String, Option<Cause>),
     Unserved,
 }
 
@@ -176,12 +176,15 @@ impl Watches {
             (Change::Seen(Event::Delete(object)), Some(list)) => list.remove(&object),
             // There are no changes before the first list.
             (Change::Seen(Event::Apply(_) | Event::Delete(_)), None) => return false,
-            (Change::Failed(reason), Some(list)) => list.trouble = Some(reason),
-            (Change::Failed(reason), None) => {
-                self.lists.insert(request.clone(), List::unreadable(reason));
+            (Change::Failed(reason, cause), Some(list)) => {
+                (list.trouble, list.cause) = (Some(reason), cause);
+            }
+            (Change::Failed(reason, cause), None) => {
+                let list = List::failed(reason, cause);
+                self.lists.insert(request.clone(), list);
             }
             (Change::Unserved, _) => {
-                let list = List::unserved("not served".to_owned());
+                let list = List::failed("not served".to_owned(), Some(Cause::Unserved));
                 self.lists.insert(request.clone(), list);
             }
         }
@@ -292,24 +295,25 @@ fn failed(error: &watcher::Error) -> Option<Change> {
         | WatchFailed(Api(status)) => status,
         // The way in which the connection ended does not matter to the user.
         InitialListFailed(HyperError(_)) | WatchFailed(HyperError(_) | ReadEvents(_)) => {
-            return Some(Change::Failed(
-                "the API server's answer broke off".to_owned(),
-            ));
+            let reason = "the API server's answer broke off".to_owned();
+            return Some(Change::Failed(reason, None));
         }
         InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => {
             let cause = innermost(error);
-            return Some(Change::Failed(format!(
-                "no answer from the API server: {cause}"
-            )));
+            let reason = format!("no answer from the API server: {cause}");
+            return Some(Change::Failed(reason, None));
         }
-        NoResourceVersion => return Some(Change::Failed(error.to_string())),
+        NoResourceVersion => return Some(Change::Failed(error.to_string(), None)),
     };
     let details = status.details.as_ref();
     match status.code {
         404 => Some(Change::Unserved),
         410 => None,
         _ if details.is_some_and(|details| details.retry_after_seconds > 0) => None,
-        _ => Some(Change::Failed(status.message.clone())),
+        code => {
+            let cause = (code == 403).then_some(Cause::Forbidden);
+            Some(Change::Failed(status.message.clone(), cause))
+        }
     }
 }
 
@@ -325,7 +329,7 @@ mod tests {
     #[test]
     fn failures_are_named_in_a_few_words() {
         let text = |error: watcher::Error| match failed(&error) {
-            Some(Change::Failed(text)) => text,
+            Some(Change::Failed(text, _)) => text,
             other => format!("{other:?}"),
         };
         let refused = io::Error::from_raw_os_error(111);

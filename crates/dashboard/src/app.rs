@@ -9,9 +9,10 @@ use axum::{
     response::{Html, IntoResponse as _, Response, sse::Sse},
     routing::get,
 };
+use baton_apis::url::escape;
 use baton_cluster::Cluster;
 use http::{
-    HeaderMap, HeaderName, HeaderValue, StatusCode, Uri,
+    HeaderMap, HeaderName, HeaderValue, StatusCode,
     header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, SET_COOKIE},
 };
 use serde::Deserialize;
@@ -22,7 +23,7 @@ use crate::{
     events::events,
     failure::Failure,
     feed::Feeds,
-    guard::{Key, cookie, is_own_host, protect},
+    guard::{Key, cookie, is_of_other_page, is_own_host, protect},
     layout::{Layout, entrance},
     pages::{
         Page,
@@ -39,18 +40,26 @@ pub struct Dashboard {
     cluster: Cluster,
     key: Key,
     port: u16,
+    /// The address of the first page.
+    start: String,
     feeds: Feeds,
 }
 
 impl Dashboard {
-    /// Serves pages about a cluster to browsers that have the key, on a listener of this machine. Runs
-    /// until the listener fails.
+    /// Serves pages about a cluster to browsers that have the key, on a listener of this machine, until
+    /// the future is dropped. `namespace` is that of the first page; all if it is `None`.
     ///
     /// # Errors
-    /// If the listener fails.
-    pub async fn serve(listener: TcpListener, cluster: Cluster, key: Key) -> io::Result<()> {
+    /// If the system does not name the port of the listener.
+    pub async fn serve(
+        listener: TcpListener,
+        cluster: Cluster,
+        key: Key,
+        namespace: Option<&str>,
+    ) -> io::Result<()> {
         let dashboard = Self {
             port: listener.local_addr()?.port(),
+            start: namespace.map_or_else(|| "/".to_owned(), overview_of),
             cluster,
             key,
             feeds: Feeds::default(),
@@ -86,7 +95,14 @@ impl Dashboard {
     }
 
     fn failure(&self, failure: &Failure) -> Response {
-        let page = self.layout().failure(failure).into_string();
+        // A user may have rights in one namespace only.
+        let way_out = (failure.status == StatusCode::FORBIDDEN).then(|| {
+            (
+                overview_of(&self.cluster.namespace),
+                &*self.cluster.namespace,
+            )
+        });
+        let page = self.layout().failure(failure, way_out).into_string();
         (failure.status, Html(page)).into_response()
     }
 
@@ -96,9 +112,9 @@ impl Dashboard {
     }
 
     /// The page at an address, or its events.
-    async fn show<P: Page>(&self, headers: &HeaderMap, uri: &Uri, page: P) -> Response {
-        let address = uri.path_and_query().map_or("/", |it| it.as_str());
-        let feed = match self.feeds.of(&self.cluster, ("", address), page) {
+    async fn show<P: Page>(&self, headers: &HeaderMap, page: P) -> Response {
+        let key = page.key();
+        let feed = match self.feeds.of(&self.cluster, ("", &key), page) {
             Ok(feed) => feed,
             Err(failure) => return self.failure(&failure),
         };
@@ -120,6 +136,11 @@ impl Dashboard {
     }
 }
 
+/// The address of the overview of a namespace.
+fn overview_of(namespace: &str) -> String {
+    format!("/?namespace={}", escape(namespace))
+}
+
 /// The key in the first address.
 #[derive(Deserialize)]
 struct FirstVisit {
@@ -139,10 +160,11 @@ async fn enter(this: &Dashboard, request: Request, next: Next) -> Response {
         let message = "this dashboard is at localhost only";
         return this.failure(&Failure::new(StatusCode::FORBIDDEN, message));
     }
-    let name = this.cookie();
-    if cookie(headers, &name).is_some_and(|value| this.key.is(value)) {
-        return next.run(request).await;
+    if is_of_other_page(headers) {
+        let message = "another page has sent this request";
+        return this.failure(&Failure::new(StatusCode::FORBIDDEN, message));
     }
+    let name = this.cookie();
     let visit = Query::<FirstVisit>::try_from_uri(request.uri());
     let given = visit.ok().and_then(|Query(visit)| visit.key);
     if given.is_some_and(|given| this.key.is(&given)) {
@@ -151,12 +173,14 @@ async fn enter(this: &Dashboard, request: Request, next: Next) -> Response {
             this.key.as_str()
         );
         // After a redirect, browsers would not send the cookie if another page led here.
-        let page = entrance("/").into_string();
-        let mut response = Html(page).into_response();
+        let mut response = Html(entrance(&this.start).into_string()).into_response();
         if let Ok(cookie) = HeaderValue::from_str(&cookie) {
             response.headers_mut().insert(SET_COOKIE, cookie);
         }
         return response;
+    }
+    if cookie(headers, &name).is_some_and(|value| this.key.is(value)) {
+        return next.run(request).await;
     }
     let message = "open the address that `kubectl baton dashboard` has printed";
     this.failure(&Failure::new(StatusCode::UNAUTHORIZED, message))
@@ -167,20 +191,21 @@ type App = State<Arc<Dashboard>>;
 async fn overview(
     State(this): App,
     headers: HeaderMap,
-    uri: Uri,
     Query(filter): Query<OverviewFilter>,
 ) -> Response {
-    this.show(&headers, &uri, OverviewPage { filter }).await
+    match OverviewPage::new(filter) {
+        Some(page) => this.show(&headers, page).await,
+        None => missing(State(this)).await,
+    }
 }
 
 async fn chain(
     State(this): App,
     headers: HeaderMap,
-    uri: Uri,
     Path((kind, namespace, name)): Path<(String, String, String)>,
 ) -> Response {
     match ChainPage::new(&kind, &namespace, &name) {
-        Some(page) => this.show(&headers, &uri, page).await,
+        Some(page) => this.show(&headers, page).await,
         None => missing(State(this)).await,
     }
 }
@@ -188,26 +213,28 @@ async fn chain(
 async fn application(
     State(this): App,
     headers: HeaderMap,
-    uri: Uri,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Response {
-    this.show(&headers, &uri, ApplicationPage::new(&namespace, &name))
-        .await
+    match ApplicationPage::new(&namespace, &name) {
+        Some(page) => this.show(&headers, page).await,
+        None => missing(State(this)).await,
+    }
 }
 
 async fn sites(
     State(this): App,
     headers: HeaderMap,
-    uri: Uri,
     Path((namespace, name)): Path<(String, String)>,
     Query(filter): Query<SitesFilter>,
 ) -> Response {
-    this.show(&headers, &uri, SitesPage::new(&namespace, &name, filter))
-        .await
+    match SitesPage::new(&namespace, &name, filter) {
+        Some(page) => this.show(&headers, page).await,
+        None => missing(State(this)).await,
+    }
 }
 
-async fn clusters(State(this): App, headers: HeaderMap, uri: Uri) -> Response {
-    this.show(&headers, &uri, ClustersPage).await
+async fn clusters(State(this): App, headers: HeaderMap) -> Response {
+    this.show(&headers, ClustersPage).await
 }
 
 async fn asset(State(this): App, Path(name): Path<String>) -> Response {

@@ -4,15 +4,20 @@
 //! |---|---|
 //! | `page` | the whole content, when more than regions has changed |
 //! | `regions` | the regions that have changed, by their ids |
-//! | `alive` | nothing; sent when there was no other event for a while |
-//! | `ended` | the reason that there will be no further events |
+//! | `alive` | the same word; sent when there was no other event for a while |
+//! | `failed` | the reason that the page cannot be read now; the connection ends |
+//! | `ended` | the reason that the page will not change any more; the connection ends |
 
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 
 use axum::response::sse::Event;
+use baton_terminal::output::printable;
 use futures::{Stream, stream};
 use serde::Serialize;
-use tokio::{sync::watch, time::timeout};
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout_at},
+};
 
 use crate::{
     feed::{Content, Feed},
@@ -73,12 +78,14 @@ pub(crate) fn events(
 
 impl Viewer {
     async fn next(&mut self) -> Option<Event> {
+        // Contents that the browser has already are no events.
+        let end = Instant::now() + SILENCE;
         loop {
             if self.has_ended {
                 return None;
             }
-            match timeout(SILENCE, self.contents.changed()).await {
-                Err(_) => return Some(Event::default().event("alive").data("")),
+            match timeout_at(end, self.contents.changed()).await {
+                Err(_) => return Some(Event::default().event("alive").data("alive")),
                 Ok(Err(_)) => return None,
                 Ok(Ok(())) => {}
             }
@@ -87,7 +94,13 @@ impl Viewer {
                 Content::Nothing => {}
                 Content::Ended(failure) => {
                     self.has_ended = true;
-                    return Some(Event::default().event("ended").data(failure.message));
+                    let name = if failure.is_lasting() {
+                        "ended"
+                    } else {
+                        "failed"
+                    };
+                    let text = printable(&failure.message, &[]);
+                    return Some(Event::default().event(name).data(text));
                 }
                 Content::Shown(now, trouble) => {
                     if let Some(event) = self.change(now, trouble) {
@@ -98,9 +111,12 @@ impl Viewer {
         }
     }
 
-    /// The event for a content; `None` if the browser has it.
+    /// The event for a content; `None` if the browser has it. The first event is always sent, as the
+    /// browser may show that it is not up to date.
     fn change(&mut self, now: Arc<Rendered>, trouble: Option<String>) -> Option<Event> {
-        let is_same = self.version == now.version && self.trouble == trouble;
+        let trouble = trouble.map(|text| printable(&text, &[]).into_owned());
+        let is_same =
+            self.shown.is_some() && self.version == now.version && self.trouble == trouble;
         let regions = match &self.shown {
             Some(before) => now.since(before),
             None => (self.version == now.version).then(BTreeMap::new),

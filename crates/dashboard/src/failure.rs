@@ -16,6 +16,11 @@ impl Failure {
         Self { status, message }
     }
 
+    /// True if another attempt is of no use.
+    pub(crate) fn is_lasting(&self) -> bool {
+        self.status.is_client_error()
+    }
+
     /// A few words above the message.
     pub(crate) fn heading(&self) -> &'static str {
         match self.status {

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    mem,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -10,7 +11,11 @@ use baton_cluster::{Cluster, follower::Follower};
 use http::StatusCode;
 use k8s_openapi::jiff::Timestamp;
 use parking_lot::Mutex;
-use tokio::{sync::watch, task::AbortHandle, time::timeout};
+use tokio::{
+    sync::watch,
+    task::AbortHandle,
+    time::{Instant, sleep, timeout},
+};
 
 use crate::{failure::Failure, pages::Page, regions::Rendered};
 
@@ -20,6 +25,9 @@ const TICK: Duration = Duration::from_secs(30);
 /// The time for which a feed goes on after the last look at its page: the browser asks for events
 /// after it has loaded the page.
 const LINGER: Duration = Duration::from_secs(15);
+/// The pause after a page was rendered, as a multiple of the time for it: other pages are rendered in
+/// the same thread.
+const PAUSES: u32 = 4;
 /// The number of pages that are followed at a time for one viewer.
 const MAX_FEEDS: usize = 64;
 
@@ -105,7 +113,7 @@ impl Feed {
         match content {
             Content::Shown(rendered, trouble) => {
                 tokio::spawn(async move {
-                    let _ = timeout(LINGER, std::future::pending::<()>()).await;
+                    sleep(LINGER).await;
                     drop(self);
                 });
                 Ok((rendered, trouble))
@@ -134,13 +142,17 @@ async fn follow<P: Page>(cluster: Cluster, base: String, page: P, sender: watch:
         Ok(follower) => follower,
         Err(error) => return end(&sender, error.into()),
     };
+    let mut noted = mem::take(&mut *notes.lock());
     loop {
-        let rendered = page.render(follower.last(), &base, &notes.lock(), Timestamp::now());
+        let start = Instant::now();
+        let rendered = page.render(follower.last(), &base, &noted, Timestamp::now());
         let trouble = follower.trouble().map(str::to_owned);
         sender.send_replace(Content::Shown(Arc::new(rendered), trouble));
-        notes.lock().clear();
+        sleep(start.elapsed() * PAUSES).await;
         match timeout(TICK, follower.next()).await {
-            Ok(true) | Err(_) => {}
+            Ok(true) => noted = mem::take(&mut *notes.lock()),
+            // The answer is the same, and so are the notes about it.
+            Err(_) => {}
             Ok(false) => {
                 let message = format!("{} has been deleted", page.name());
                 return end(&sender, Failure::new(StatusCode::GONE, message));

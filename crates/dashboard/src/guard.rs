@@ -65,8 +65,20 @@ pub(crate) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> 
 /// is that of a web page that wants to read our pages.
 pub(crate) fn is_own_host(headers: &HeaderMap, port: u16) -> bool {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-    let name = host.and_then(|host| host.strip_suffix(&format!(":{port}")));
-    matches!(name, Some("127.0.0.1" | "localhost" | "[::1]"))
+    let name = host.and_then(|host| match host.split_once(':') {
+        Some((name, given)) => (given == port.to_string()).then_some(name),
+        // Browsers leave out the usual port.
+        None => (port == 80).then_some(host),
+    });
+    matches!(name, Some("127.0.0.1" | "localhost"))
+}
+
+/// True if a page of another server has sent a request, other than by a link. Such a page cannot read
+/// the answer, but could open many pages.
+pub(crate) fn is_of_other_page(headers: &HeaderMap) -> bool {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let is_other = matches!(text("sec-fetch-site"), Some("cross-site" | "same-site"));
+    is_other && text("sec-fetch-dest") != Some("document")
 }
 
 /// Adds the headers of all responses.
@@ -113,7 +125,7 @@ mod tests {
         for (host, expected) in [
             ("127.0.0.1:8080", true),
             ("localhost:8080", true),
-            ("[::1]:8080", true),
+            ("[::1]:8080", false),
             ("127.0.0.1:80", false),
             ("127.0.0.1", false),
             ("evil.example:8080", false),
@@ -128,6 +140,29 @@ mod tests {
             );
         }
         assert!(!is_own_host(&HeaderMap::new(), 8080));
+        assert!(is_own_host(&headers(&HOST, &["localhost"]), 80));
+        assert!(!is_own_host(&headers(&HOST, &["evil.example"]), 80));
+    }
+
+    #[test]
+    fn only_links_of_other_pages_are_followed() {
+        for (site, destination, expected) in [
+            ("none", "document", false),
+            ("same-origin", "empty", false),
+            ("same-site", "document", false),
+            ("same-site", "image", true),
+            ("cross-site", "iframe", true),
+            ("cross-site", "", true),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert("sec-fetch-site", HeaderValue::from_static(site));
+            headers.insert("sec-fetch-dest", HeaderValue::from_static(destination));
+            assert_eq!(is_of_other_page(&headers), expected, "{site} {destination}");
+        }
+        assert!(
+            !is_of_other_page(&HeaderMap::new()),
+            "a client that is no browser"
+        );
     }
 
     #[test]

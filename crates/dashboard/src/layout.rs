@@ -22,12 +22,16 @@ impl Layout<'_> {
         self.frame(&page.title, trouble, &main)
     }
 
-    /// A page with the reason that there is no content.
-    pub(crate) fn failure(&self, failure: &Failure) -> Markup {
+    /// A page with the reason that there is no content. `way_out` is the address of a page that may be
+    /// readable, and its namespace.
+    pub(crate) fn failure(&self, failure: &Failure, way_out: Option<(String, &str)>) -> Markup {
         let main = html! {
             main #main tabindex="-1" {
                 h1 { (failure.heading()) }
                 p.message { (Text(&failure.message)) }
+                @if let Some((address, namespace)) = way_out {
+                    p { a href=(address) { "Show the namespace " (Text(namespace)) " only" } }
+                }
             }
         };
         self.frame(failure.heading(), None, &main)

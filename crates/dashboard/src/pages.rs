@@ -22,6 +22,9 @@ pub(crate) trait Page:
     /// Name of the object that the page is about, for messages.
     fn name(&self) -> String;
 
+    /// A text that is the same for pages with the same content, and for no others.
+    fn key(&self) -> String;
+
     /// The title and the content of the page.
     fn content(
         &self,
@@ -51,6 +54,13 @@ pub(crate) trait Page:
         };
         regions.page(title, content)
     }
+}
+
+/// True if a text can be the name of an object or a namespace, and so a part of a path.
+pub(crate) fn is_name(text: &str) -> bool {
+    let is_allowed =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b':' | b'_');
+    !text.is_empty() && !text.starts_with('.') && text.bytes().all(is_allowed)
 }
 
 /// The surroundings of a page.

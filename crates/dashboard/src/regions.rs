@@ -13,7 +13,38 @@ use crate::hex::hex;
 pub(crate) struct Regions {
     /// No text of the cluster contains it, as it is random.
     mark: String,
-    regions: BTreeMap<String, Arc<str>>,
+    regions: BTreeMap<String, Region>,
+}
+
+/// A part of a page.
+#[derive(Clone, Debug)]
+pub(crate) struct Region {
+    html: Arc<str>,
+    /// The hash of what is compared.
+    essence: String,
+}
+
+impl Region {
+    fn new(html: String) -> Self {
+        Self {
+            essence: essence(&html),
+            html: html.into(),
+        }
+    }
+}
+
+/// A hash of a content without its ages, which the script counts on by itself.
+fn essence(html: &str) -> String {
+    let mut context = digest::Context::new(&digest::SHA256);
+    let mut rest = html;
+    while let Some((before, age)) = rest.split_once("<time ") {
+        let (attributes, after) = age.split_once('>').unwrap_or((age, ""));
+        context.update(before.as_bytes());
+        context.update(attributes.as_bytes());
+        rest = after.find("</time>").map_or("", |end| &after[end..]);
+    }
+    context.update(rest.as_bytes());
+    hex(&context.finish().as_ref()[..8])
 }
 
 impl Regions {
@@ -30,7 +61,7 @@ impl Regions {
     /// Stores a region, and returns its place in the frame.
     pub(crate) fn add(&mut self, id: String, content: Markup) -> Markup {
         let place = format!("{}{id}-->", self.mark);
-        self.regions.insert(id, content.into_string().into());
+        self.regions.insert(id, Region::new(content.into_string()));
         PreEscaped(place)
     }
 
@@ -45,15 +76,14 @@ impl Regions {
             parts.push(Part::Region(id.to_owned()));
             parts.push(Part::Text(text.to_owned()));
         }
-        let mut rendered = Rendered {
+        let own = self.regions.iter();
+        let all: String = own.fold(frame, |all, (id, region)| all + id + &region.essence);
+        Rendered {
+            version: essence(&format!("{title}{}", all.replace(&self.mark, ""))),
             title,
             parts,
             regions: self.regions,
-            version: String::new(),
-        };
-        let whole = digest::digest(&digest::SHA256, rendered.html().as_bytes());
-        rendered.version = hex(&whole.as_ref()[..8]);
-        rendered
+        }
     }
 }
 
@@ -77,12 +107,12 @@ pub(crate) fn id(parts: &[&str]) -> String {
 }
 
 /// A rendered page.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Rendered {
     pub(crate) title: String,
     parts: Vec<Part>,
-    regions: BTreeMap<String, Arc<str>>,
-    /// A name for this content.
+    regions: BTreeMap<String, Region>,
+    /// A name for this content, without its ages.
     pub(crate) version: String,
 }
 
@@ -99,7 +129,7 @@ impl Rendered {
         parts
             .map(|part| match part {
                 Part::Text(text) => text,
-                Part::Region(id) => self.regions.get(id).map_or("", |region| region),
+                Part::Region(id) => self.regions.get(id).map_or("", |region| &region.html),
             })
             .collect()
     }
@@ -108,13 +138,13 @@ impl Rendered {
     pub(crate) fn since<'a>(&'a self, before: &Self) -> Option<BTreeMap<&'a str, &'a str>> {
         let is_same = (&self.title, &self.parts) == (&before.title, &before.parts)
             && self.regions.keys().eq(before.regions.keys());
-        let changed = self
-            .regions
-            .iter()
-            .filter(|(id, region)| before.regions.get(*id) != Some(region));
+        let changed = self.regions.iter().filter(|(id, region)| {
+            let earlier = before.regions.get(*id);
+            earlier.is_none_or(|earlier| earlier.essence != region.essence)
+        });
         is_same.then(|| {
             changed
-                .map(|(id, region)| (id.as_str(), &**region))
+                .map(|(id, region)| (id.as_str(), &*region.html))
                 .collect()
         })
     }
@@ -147,6 +177,23 @@ mod tests {
         assert_eq!(after.since(&before), Some(changed));
         assert_ne!(after.version, before.version);
         assert_eq!(page("1", "2", "y").since(&before), None);
+    }
+
+    #[test]
+    fn ages_are_no_changes() {
+        let time = |at: &str, age: &str| {
+            let age = PreEscaped(format!("<time datetime=\"{at}\">{age}</time>"));
+            let mut regions = Regions::new();
+            let region = regions.add("a".to_owned(), html! { p #a { "since " (age) "!" } });
+            regions.page("title".to_owned(), region)
+        };
+        let before = time("1", "5s");
+        let later = time("1", "6s");
+        assert_eq!(later.since(&before), Some(BTreeMap::new()));
+        assert_eq!(later.version, before.version);
+        let other = time("2", "5s");
+        assert_eq!(other.since(&before).map(|it| it.len()), Some(1));
+        assert_ne!(other.version, before.version);
     }
 
     #[test]

@@ -13,11 +13,11 @@ export interface Change {
   regions?: Record<string, string>;
 }
 
-/** What the user has changed stays: open lists, and texts that are being written. */
+/** What the user has changed stays: open lists, and filters that are being filled in. */
 const OPTIONS = {
-  ignoreActiveValue: true,
   restoreFocus: true,
   callbacks: {
+    beforeNodeMorphed: (node: Node): boolean => !(node instanceof HTMLFormElement),
     beforeAttributeUpdated: (name: string, node: Element): boolean =>
       !(node instanceof HTMLDetailsElement && name === "open"),
   },

@@ -5,8 +5,8 @@ import { listen } from "./listen";
 import { say, trouble } from "./notice";
 import { tick } from "./times";
 
-/** The time for which a page that nobody sees goes on, in milliseconds. */
-const HIDDEN = 60_000;
+/** The time for which a page that nobody sees goes on, in milliseconds. Browsers have few connections. */
+const HIDDEN = 5_000;
 
 const main = document.getElementById("main");
 
@@ -21,9 +21,10 @@ function start(page: HTMLElement): void {
       signal: connection.signal,
       version: () => version,
       change: (name: string, data: string) => {
-        if (name === "ended") {
-          say("ended");
+        if (name === "ended" || name === "failed") {
           trouble(`Not up to date: ${data}`);
+          if (name === "failed") return "again";
+          say("ended");
           return "end";
         }
         const change = JSON.parse(data) as Change;
@@ -37,6 +38,7 @@ function start(page: HTMLElement): void {
         const read = new DOMParser().parseFromString(html, "text/html");
         const now = read.getElementById("main");
         if (now === null) return;
+        trouble(read.getElementById("trouble")?.textContent ?? "");
         applyEvent(page, { version: now.dataset.version ?? "", trouble: null, page: now.innerHTML });
         version = now.dataset.version ?? "";
         tick();
@@ -55,7 +57,7 @@ function start(page: HTMLElement): void {
     if (document.hidden) hidden = window.setTimeout(disconnect, HIDDEN);
     else connect();
   });
-  connect();
+  if (!document.hidden) connect();
 }
 
 if (main?.dataset.version !== undefined) start(main);

@@ -2,9 +2,9 @@
 declare module "idiomorph" {
   interface Options {
     morphStyle?: "innerHTML" | "outerHTML";
-    ignoreActiveValue?: boolean;
     restoreFocus?: boolean;
     callbacks?: {
+      beforeNodeMorphed?: (node: Node) => boolean;
       beforeAttributeUpdated?: (name: string, node: Element, change: "update" | "remove") => boolean;
     };
   }

@@ -2,7 +2,7 @@
 
 import { createParser } from "eventsource-parser";
 
-import { say } from "./notice";
+import { say, trouble } from "./notice";
 
 /** The longest silence of a live connection, in milliseconds. The server sends an event every 15 seconds. */
 const SILENCE = 40_000;
@@ -15,7 +15,8 @@ export interface Listener {
   signal: AbortSignal;
   /** The name of the content that the page shows. */
   version: () => string;
-  change: (name: string, data: string) => "go on" | "end";
+  /** "again": the page cannot be read now; "end": it will not change any more. */
+  change: (name: string, data: string) => "go on" | "again" | "end";
   /** The page was loaded again. */
   reload: (html: string) => void;
 }
@@ -60,18 +61,19 @@ async function read(listener: Listener, onEvent: () => void): Promise<"end" | "b
       cache: "no-store",
       signal: connection.signal,
     });
-    if (!response.ok || response.body === null) return "broken";
-    let hasEnded = false;
+    if (!response.ok || response.body === null) {
+      refused(response);
+      return "broken";
+    }
+    let end: "go on" | "again" | "end" = "go on";
     const parser = createParser({
       onEvent: ({ event, data }) => {
+        if (event !== "alive") end = listener.change(event ?? "", data);
+        if (end !== "go on") return;
         say("live");
         onEvent();
-        if (event !== "alive" && listener.change(event ?? "", data) === "end") {
-          hasEnded = true;
-        }
       },
     });
-    say("live");
     const decoder = new TextDecoder();
     const reader = response.body.getReader();
     for (;;) {
@@ -79,7 +81,7 @@ async function read(listener: Listener, onEvent: () => void): Promise<"end" | "b
       if (done) return "broken";
       restart();
       parser.feed(decoder.decode(value, { stream: true }));
-      if (hasEnded) return "end";
+      if (end !== "go on") return end === "end" ? "end" : "broken";
     }
   } catch {
     return isSilent ? "silent" : "broken";
@@ -94,7 +96,9 @@ async function read(listener: Listener, onEvent: () => void): Promise<"end" | "b
 async function reload(listener: Listener): Promise<void> {
   try {
     const response = await fetch(location.href, { cache: "no-store", signal: listener.signal });
-    if (response.ok) {
+    if (!response.ok) {
+      refused(response);
+    } else {
       listener.reload(await response.text());
       say("read again every 15 seconds, as its events do not arrive");
     }
@@ -111,4 +115,10 @@ function wait(time: number, signal: AbortSignal): Promise<void> {
       resolve();
     });
   });
+}
+
+/** States that the server refuses the page, for instance because it has a new key after a restart. */
+function refused(response: Response): void {
+  const why = response.status === 401 ? "open the address that the dashboard has printed" : `error ${response.status}`;
+  trouble(`Not up to date: ${why}`);
 }

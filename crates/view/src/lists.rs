@@ -244,8 +244,17 @@ pub struct List {
     /// The reason that the collection cannot be read at the moment; the objects are those of the
     /// last read.
     pub trouble: Option<String>,
-    /// True if the kind of the objects is not served. Then `trouble` states it.
-    pub is_unserved: bool,
+    /// The cause of `trouble`, if it is one of these.
+    pub cause: Option<Cause>,
+}
+
+/// The reason that a collection cannot be read, if answers depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The kind of the objects is not served, so there are none.
+    Unserved,
+    /// The user has no right to read the objects.
+    Forbidden,
 }
 
 impl Lists {
@@ -330,7 +339,9 @@ impl Lists {
     pub fn forget_absent(&mut self, required: &[ListRequest]) {
         self.served.retain(|_, served| served.is_ok());
         self.read.retain(|request, list| {
-            !request.query.is_immutable || list.first().is_some() || !required.contains(request)
+            let has_failed = list.trouble.is_some() && list.cause.is_none();
+            let is_absent = list.first().is_none() && required.contains(request);
+            !request.query.is_immutable || !(has_failed || is_absent)
         });
     }
 }
@@ -382,11 +393,11 @@ impl List {
         }
     }
 
-    /// A list of a kind that is not served, with the reason.
+    /// A list that cannot be read, for this reason and by this cause.
     #[must_use]
-    pub fn unserved(why: String) -> Self {
+    pub fn failed(why: String, cause: Option<Cause>) -> Self {
         Self {
-            is_unserved: true,
+            cause,
             ..Self::unreadable(why)
         }
     }
@@ -412,7 +423,7 @@ impl List {
                 .map(|(namespaced_name, it)| (namespaced_name.clone(), it.clone()))
                 .collect(),
             trouble: self.trouble.clone(),
-            is_unserved: self.is_unserved,
+            cause: self.cause,
         }
     }
 
@@ -537,15 +548,17 @@ mod tests {
     #[test]
     fn absent_objects_are_read_again() {
         let mut lists = Lists::default();
-        let slices = ["a", "b", "c"].map(|name| ListRequest::immutable("/slices", name));
+        let slices = ["a", "b", "c", "d"].map(|name| ListRequest::immutable("/slices", name));
         lists.insert(slices[0].clone(), [object("a")].into_iter().collect());
         lists.insert(slices[1].clone(), List::default());
-        lists.insert(slices[2].clone(), List::unreadable("forbidden".to_owned()));
+        let forbidden = List::failed("forbidden".to_owned(), Some(Cause::Forbidden));
+        lists.insert(slices[2].clone(), forbidden);
+        lists.insert(slices[3].clone(), List::unreadable("timeout".to_owned()));
         let gvk = Gvk::new("v1", "Widget");
         lists.insert_served(gvk.clone(), Err(Unserved::Absent));
         lists.forget_absent(&slices[..2]);
         let are_listed: Vec<bool> = slices.iter().map(|it| lists.get(it).is_some()).collect();
-        assert_eq!(are_listed, [true, false, true]);
+        assert_eq!(are_listed, [true, false, true, false]);
         assert!(lists.served(&gvk).is_err() && lists.take_requests().kinds.contains(&gvk));
     }
 }

@@ -19,7 +19,7 @@ use crate::{
     },
     chain::{Chain, member::Revision},
     content::{Slices, SlicesOf},
-    lists::{List, ListRequest, Lists, MissingObject, NoAnswer, Question},
+    lists::{Cause, List, ListRequest, Lists, MissingObject, NoAnswer, Question},
     object::text_at,
     rollout::{Outcome, Rollout, judge, written},
     selection::Selection,
@@ -89,13 +89,19 @@ impl ChainRow {
 }
 
 /// Slices are read only for chains that are not rolled out, to count their objects. A kind that is not
-/// served has no objects, and one that cannot be read is left out with a warning.
+/// served has no objects, and one that the user may not list is left out with a warning.
 impl Question for OverviewOf {
     type Answer = Overview;
 
     fn answer(&self, lists: &Lists) -> Result<Overview, NoAnswer> {
         let (selected, others) = (self.0.answer(lists), self.others(lists));
         let selected = selected?;
+        if selected.missing.is_some() {
+            return Ok(Overview {
+                missing: selected.missing,
+                ..Overview::default()
+            });
+        }
         let none = Slices::default();
         let is_open = |chain: &&Chain| judge(chain, &none).outcome != Outcome::Done;
         let open = selected
@@ -112,8 +118,14 @@ impl Question for OverviewOf {
             chains: selected.chains.into_iter().map(row).collect(),
             applications,
             sites,
-            missing: selected.missing,
+            missing: None,
         })
+    }
+
+    fn trim(object: &mut Value) {
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.remove("managedFields");
+        }
     }
 }
 
@@ -128,8 +140,15 @@ impl OverviewOf {
         let list = |kind: &Kind| {
             let request = ListRequest::all(kind.path(self.0.one_namespace()));
             let list = lists.optional(&request)?;
-            if let Some(why) = list.trouble.as_ref().filter(|_| !list.is_unserved) {
-                lists.warn(format!("cannot list {}: {why}", kind.plural));
+            match (&list.trouble, list.cause) {
+                (None, _) | (_, Some(Cause::Unserved)) => {}
+                (_, Some(Cause::Forbidden)) => {
+                    lists.warn(format!("no right to list {}", kind.plural));
+                }
+                (Some(why), None) => {
+                    let why = format!("cannot list {}: {why}", kind.plural);
+                    return Err(NoAnswer::Unreadable(why));
+                }
             }
             Ok(list)
         };
@@ -223,4 +242,56 @@ fn parsed(objects: &[&Value], lists: &Lists) -> Vec<SiteDeployment> {
             .ok()
     });
     parsed.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The lines of Applications and deployments to sites, and the warnings, if the list of Applications
+    /// is this one.
+    fn ask(applications: &List) -> (Result<(usize, usize), NoAnswer>, Vec<String>) {
+        let site = json!({
+            "apiVersion": "baton.run/v1alpha1", "kind": "SiteDeployment",
+            "metadata": {"name": "eu", "namespace": "shop"},
+            "spec": {"application": "shop", "applicationVersion": "1", "placement": {}},
+        });
+        let question = OverviewOf(Selection {
+            namespace: "shop".to_owned(),
+            ..Selection::default()
+        });
+        let mut lists = Lists::default();
+        loop {
+            let answer = question.answer(&lists);
+            let answer = answer.map(|it| (it.applications.len(), it.sites.len()));
+            let to_read = lists.take_requests();
+            if answer != Err(NoAnswer::Unread) {
+                return (answer, to_read.warnings.into_iter().collect());
+            }
+            for request in to_read.lists.into_keys() {
+                let list = match request.path.rsplit('/').next() {
+                    Some("applications") => applications.clone(),
+                    Some("sitedeployments") => [site.clone()].into_iter().collect(),
+                    _ => List::default(),
+                };
+                lists.insert(request, list);
+            }
+        }
+    }
+
+    #[test]
+    fn a_kind_is_left_out_only_if_it_is_absent_or_forbidden() {
+        let failed = |cause| List::failed("it was so".to_owned(), cause);
+        assert_eq!(ask(&List::default()), (Ok((0, 1)), vec![]));
+        assert_eq!(ask(&failed(Some(Cause::Unserved))), (Ok((0, 1)), vec![]));
+        let warning = "no right to list applications".to_owned();
+        assert_eq!(
+            ask(&failed(Some(Cause::Forbidden))),
+            (Ok((0, 1)), vec![warning])
+        );
+        let why = NoAnswer::Unreadable("cannot list applications: it was so".to_owned());
+        assert_eq!(ask(&failed(None)).0, Err(why));
+    }
 }

@@ -69,6 +69,7 @@ fn dashboard() -> (Router, Key) {
         cluster,
         key: key.clone(),
         port: 8080,
+        start: "/".to_owned(),
         feeds: Feeds::default(),
     };
     (dashboard.router(), key)
@@ -118,6 +119,9 @@ async fn only_browsers_with_the_key_are_let_in() {
         ("/assets/..%2fdashboard.js", HERE, &own, 404),
         ("/nothing", HERE, &own, 404),
         ("/chains/xx/shop/web", HERE, &own, 404),
+        ("/chains/os/../web", HERE, &own, 404),
+        ("/?namespace=..", HERE, &own, 404),
+        ("/sites/a%2Fb/web", HERE, &own, 404),
     ] {
         let (status, headers, _) = get(&router, path, host, cookie).await;
         assert_eq!(status, expected, "{path} {host} {cookie}");
@@ -179,7 +183,7 @@ async fn events_begin_where_the_page_ends() {
     let (_, _, page) = get(&router, path, HERE, &format!("baton-8080={}", key.as_str())).await;
     let version = page.split_once("data-version=\"").unwrap().1;
     let version = version.split_once('"').unwrap().0;
-    for (before, expected) in [("", "event: page"), (version, "event: alive")] {
+    for (before, expected) in [("", "event: page"), (version, "event: regions")] {
         let request = http::Request::builder()
             .uri(path)
             .header(HOST, HERE)

@@ -24,7 +24,7 @@ use baton_view::{
 };
 use maud::{Markup, html};
 
-use super::{Around, Page};
+use super::{Around, Page, is_name};
 use crate::{
     html::{Text, ago, badge, headings, table},
     regions::{Regions, id},
@@ -35,14 +35,16 @@ use crate::{
 pub(crate) struct ApplicationPage(OneApplication);
 
 impl ApplicationPage {
-    pub(crate) fn new(namespace: &str, name: &str) -> Self {
-        Self(OneApplication {
+    /// The page of a named Application; `None` if it cannot be a name.
+    pub(crate) fn new(namespace: &str, name: &str) -> Option<Self> {
+        let question = OneApplication {
             target: AppTarget {
                 kind: &kinds::APPLICATION,
                 name: name.to_owned(),
             },
             namespace: namespace.to_owned(),
-        })
+        };
+        (is_name(namespace) && is_name(name)).then_some(Self(question))
     }
 }
 
@@ -57,6 +59,10 @@ impl Question for ApplicationPage {
 impl Page for ApplicationPage {
     fn name(&self) -> String {
         self.0.target.to_string()
+    }
+
+    fn key(&self) -> String {
+        format!("{} {}", self.0.target, self.0.namespace)
     }
 
     fn content(

@@ -26,7 +26,7 @@ use baton_view::{
 };
 use maud::{Markup, html};
 
-use super::{Around, Page};
+use super::{Around, Page, is_name};
 use crate::{
     html::{Text, ago, badge, chain_address, class, conditions, headings, ready, table},
     regions::{Regions, id},
@@ -41,12 +41,12 @@ pub(crate) struct ChainPage {
 
 impl ChainPage {
     /// The page of a named object; `kind` is the shortest name of a kind, and the namespace of
-    /// cluster-scoped objects is `-`. `None` for other kinds.
+    /// cluster-scoped objects is `-`. `None` for other kinds, and for texts that cannot be names.
     pub(crate) fn new(kind: &str, namespace: &str, name: &str) -> Option<Self> {
         let kind = ChainKind::ALL
             .into_iter()
             .find(|it| it.shortest() == kind)?;
-        Some(Self {
+        (is_name(namespace) && is_name(name)).then(|| Self {
             target: Target::new(kind, name),
             namespace: kind.is_namespaced.then(|| namespace.to_owned()),
         })
@@ -101,6 +101,10 @@ impl Question for ChainPage {
 impl Page for ChainPage {
     fn name(&self) -> String {
         self.target.to_string()
+    }
+
+    fn key(&self) -> String {
+        format!("{} {:?}", self.target, self.namespace)
     }
 
     fn content(
@@ -183,7 +187,8 @@ fn columns(picture: &ChainPicture) -> Vec<&str> {
         .flat_map(|revision| revision.phases.iter().flatten());
     let mut seen = BTreeSet::new();
     let names = phases.map(|phase| phase.name.as_str());
-    names.filter(|name| seen.insert(*name)).collect()
+    let names = names.filter(|name| seen.insert(*name));
+    names.take(MAX_COLUMNS).collect()
 }
 
 /// The table of revisions and phases.
@@ -231,16 +236,24 @@ fn lane(
     let phases = revision.phases.as_deref();
     let cells: Vec<Markup> = columns
         .iter()
+        .take_while(|_| phases.is_some())
         .map(|column| {
-            let phase = phases
-                .unwrap_or_default()
-                .iter()
-                .find(|phase| phase.name == *column);
+            let phases = phases.unwrap_or_default().iter();
+            // Several phases may have the same name.
+            let of_column: Vec<&PhasePicture> =
+                phases.filter(|phase| phase.name == *column).collect();
+            if of_column.is_empty() {
+                return html! { td {} };
+            }
             let region = id(&["cell", &revision.name, column]);
             let content = html! {
-                td #(region) { @if let Some(phase) = phase { (cell(phase, &region)) } }
+                td #(region) {
+                    @for (at, phase) in of_column.into_iter().enumerate() {
+                        (cell(phase, &format!("{region}_{at}")))
+                    }
+                }
             };
-            regions.add(region.clone(), content)
+            regions.add(region, content)
         })
         .collect();
     html! {
@@ -344,10 +357,12 @@ fn all(phase: &PhasePicture) -> Markup {
     html! {
         ul {
             @for object in &phase.objects { (row(object)) }
-            @if phase.hidden > 0 { li.dim { "and " (phase.hidden) " more" } }
         }
     }
 }
+
+/// The number of phases that are shown.
+const MAX_COLUMNS: usize = 100;
 
 /// The number of objects of a phase that are shown without being asked for.
 const FEW: usize = 4;
@@ -385,9 +400,8 @@ fn owner_class(owner: &OwnerPicture) -> &'static str {
 
 fn health_paint(object: &ObjectPicture) -> Paint {
     match (&object.owner, object.healthy) {
-        (OwnerPicture::OtherRevision { .. } | OwnerPicture::Ended | OwnerPicture::Missing, _) => {
-            Paint::Dim
-        }
+        (OwnerPicture::OtherRevision { .. } | OwnerPicture::Missing, _)
+        | (OwnerPicture::Ended, Health::True) => Paint::Dim,
         (OwnerPicture::Stranger { .. }, _) | (_, Health::False) => Paint::Bad,
         (_, Health::True) => Paint::Good,
         (_, Health::Unknown) => Paint::Warn,
@@ -420,7 +434,7 @@ fn owner(object: &ObjectPicture) -> Markup {
         OwnerPicture::Stranger { kind, name } => badge(Paint::Bad, &format!("{kind}/{name}")),
         OwnerPicture::Nobody => badge(Paint::Warn, "no owner"),
         OwnerPicture::Missing => badge(Paint::Warn, "missing"),
-        OwnerPicture::Ended => badge(Paint::Dim, "ended"),
+        OwnerPicture::Ended => badge(health_paint(object), "ended"),
         OwnerPicture::Delegated { class } => {
             html! { (health) " " span.dim { "class " (Text(class)) } }
         }

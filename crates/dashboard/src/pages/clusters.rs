@@ -57,6 +57,10 @@ impl Page for ClustersPage {
         "clusters".to_owned()
     }
 
+    fn key(&self) -> String {
+        "clusters".to_owned()
+    }
+
     fn content(
         &self,
         answer: &Self::Answer,

@@ -12,7 +12,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Around, Page};
+use super::{Around, Page, is_name};
 use crate::{
     html::{Text, address, badge, chain_address, headings, ready, table},
     regions::{Regions, id},
@@ -37,10 +37,16 @@ pub(crate) struct OverviewFilter {
 /// The page of everything that rolls out.
 #[derive(Clone, Debug)]
 pub(crate) struct OverviewPage {
-    pub(crate) filter: OverviewFilter,
+    filter: OverviewFilter,
 }
 
 impl OverviewPage {
+    /// The page with a filter; `None` if the namespace cannot be a name.
+    pub(crate) fn new(filter: OverviewFilter) -> Option<Self> {
+        let namespace = filter.namespace.as_deref().unwrap_or_default();
+        (namespace.is_empty() || is_name(namespace)).then_some(Self { filter })
+    }
+
     fn question(&self) -> OverviewOf {
         let namespace = self.filter.namespace.clone().unwrap_or_default();
         OverviewOf(Selection {
@@ -73,6 +79,10 @@ impl Question for OverviewPage {
 impl Page for OverviewPage {
     fn name(&self) -> String {
         "everything".to_owned()
+    }
+
+    fn key(&self) -> String {
+        format!("overview {:?}", self.filter)
     }
 
     fn content(

@@ -24,7 +24,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Around, Page};
+use super::{Around, Page, is_name};
 use crate::{
     html::{Text, ago, badge, class, conditions, headings, table},
     regions::Regions,
@@ -34,6 +34,8 @@ const SITES: [&str; 7] = ["Site", "State", "Wave", "Runs", "Queue", "Since", "Me
 
 /// The number of sites in a list.
 const PAGE: usize = 100;
+/// The number of squares in the grid. A status can claim any number of sites.
+const MAX_SQUARES: usize = 20_000;
 /// The number of squares in a line of the grid.
 const COLUMNS: usize = 100;
 /// The size of a square with its gap, in units of the drawing.
@@ -62,7 +64,7 @@ fn key(state: SiteState) -> String {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct SitesFilter {
-    /// The state of the sites, or `all`; those that are not settled if it is absent.
+    /// The state of the sites, or `all`; those that the rollout waits for if it is absent.
     state: Option<String>,
     /// Part of the names of the sites.
     q: Option<String>,
@@ -79,12 +81,13 @@ pub(crate) struct SitesPage {
 }
 
 impl SitesPage {
-    pub(crate) fn new(namespace: &str, name: &str, filter: SitesFilter) -> Self {
-        Self {
+    /// The page of a named deployment; `None` if it cannot be a name.
+    pub(crate) fn new(namespace: &str, name: &str, filter: SitesFilter) -> Option<Self> {
+        (is_name(namespace) && is_name(name)).then(|| Self {
             target: SiteTarget::deployment(name),
             namespace: namespace.to_owned(),
             filter,
-        }
+        })
     }
 }
 
@@ -103,6 +106,10 @@ impl Question for SitesPage {
 impl Page for SitesPage {
     fn name(&self) -> String {
         self.target.to_string()
+    }
+
+    fn key(&self) -> String {
+        format!("{} {} {:?}", self.target, self.namespace, self.filter)
     }
 
     fn content(
@@ -134,7 +141,18 @@ impl Page for SitesPage {
         let special = special(&self.target, &status.conditions);
         let below = html! { div #below { (conditions(&special, around.now)) } };
         let below = regions.add("below".to_owned(), below);
-        (self.name(), html! { (head) (waves) (grid) (list) (below) })
+        (
+            self.name(),
+            html! {
+                (head) (waves) (grid)
+                section {
+                    h2 #list-title { "Sites" }
+                    (self.form())
+                    (list)
+                }
+                (below)
+            },
+        )
     }
 }
 
@@ -192,20 +210,21 @@ fn bar(counts: &Counts) -> Markup {
     }
 }
 
-/// All sites as squares, in the order of their states. The squares of a state are one path, so that
-/// ten thousand are drawn at once.
+/// Sites as squares, in the order of their states. The squares of a state are one path, so that ten
+/// thousand are drawn at once.
 fn grid(fleet: &Fleet) -> Markup {
     let states = STATES
         .into_iter()
         .map(|state| (state, fleet.counts.of(state)));
     let states: Vec<(SiteState, usize)> = states.filter(|(_, count)| *count > 0).collect();
     let total = fleet.counts.total();
+    let drawn = total.min(MAX_SQUARES);
     let mut at = 0;
     let paths: Vec<(SiteState, String)> = states
         .iter()
         .map(|(state, count)| {
             let mut path = String::new();
-            for index in at..at + count {
+            for index in at.min(drawn)..(at + count).min(drawn) {
                 let (x, y) = (index % COLUMNS * CELL, index / COLUMNS * CELL);
                 // Writing into a string cannot fail.
                 let _ = write!(path, "M{x} {y}h8v8h-8z");
@@ -217,7 +236,7 @@ fn grid(fleet: &Fleet) -> Markup {
     let view = format!(
         "0 0 {} {}",
         COLUMNS * CELL,
-        total.div_ceil(COLUMNS).max(1) * CELL
+        drawn.div_ceil(COLUMNS).max(1) * CELL
     );
     html! {
         section #grid {
@@ -232,6 +251,7 @@ fn grid(fleet: &Fleet) -> Markup {
                     }
                 }
             }
+            @if total > drawn { p { "The first " (drawn) " of them:" } }
             svg.grid viewBox=(view) role="img" aria-label=(words(&fleet.counts)) {
                 @for (state, path) in &paths {
                     path.(class(Some(state_paint(*state)))).(key(*state)) d=(path) {
@@ -246,12 +266,12 @@ fn grid(fleet: &Fleet) -> Markup {
 impl SitesPage {
     /// True if a site is listed.
     fn is_listed(&self, site: &SitePicture) -> bool {
+        let part = self.filter.q.as_deref().unwrap_or_default();
         let is_of_state = match self.filter.state.as_deref() {
-            None | Some("") => site.state.is_open() || self.filter.q.is_some(),
+            None | Some("") => site.state.is_open() || !part.is_empty(),
             Some("all") => true,
             Some(state) => key(site.state) == state,
         };
-        let part = self.filter.q.as_deref().unwrap_or_default();
         is_of_state && site.name.contains(part)
     }
 
@@ -267,25 +287,8 @@ impl SitesPage {
         let page = self.filter.page.unwrap_or(1).clamp(1, pages);
         let listed = sites.iter().skip((page - 1) * PAGE).take(PAGE);
         let rows: Vec<Markup> = listed.map(|site| site_row(site, around)).collect();
-        let state_filter = self.filter.state.as_deref().unwrap_or_default();
-        let part = self.filter.q.as_deref().unwrap_or_default();
         html! {
-            section #list {
-                h2 #list-title { "Sites" }
-                form.filter method="get" {
-                    label { "Name contains " input type="search" name="q" value=(Text(part)); }
-                    label { "State "
-                        select name="state" {
-                            option value="" selected[state_filter.is_empty()] { "not settled" }
-                            option value="all" selected[state_filter == "all"] { "all" }
-                            @for one in STATES {
-                                @let value = key(one);
-                                option value=(value) selected[state_filter == value] { (state(one)) }
-                            }
-                        }
-                    }
-                    button { "Show" }
-                }
+            div #list {
                 @if sites.is_empty() {
                     p { "No site is selected." }
                 } @else {
@@ -293,6 +296,28 @@ impl SitesPage {
                     (self.pager(page, pages))
                 }
             }
+        }
+    }
+
+    /// The filter. It is no part of a region: changes of the list do not touch what the user fills in.
+    fn form(&self) -> Markup {
+        let state_filter = self.filter.state.as_deref().unwrap_or_default();
+        let part = self.filter.q.as_deref().unwrap_or_default();
+        html! {
+        form.filter method="get" {
+            label { "Name contains " input type="search" name="q" value=(Text(part)); }
+            label { "State "
+                select name="state" {
+                    option value="" selected[state_filter.is_empty()] { "under way or failed" }
+                    option value="all" selected[state_filter == "all"] { "all" }
+                    @for one in STATES {
+                        @let value = key(one);
+                        option value=(value) selected[state_filter == value] { (state(one)) }
+                    }
+                }
+            }
+            button { "Show" }
+        }
         }
     }
 
