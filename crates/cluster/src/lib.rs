@@ -2,7 +2,7 @@
 //!
 //! - [`Cluster`] is the connection, with the requests that all commands and pages use.
 //! - [`lists`] answers a [question](baton_view::lists::Question) by one read; [`follower`] answers it
-//!   again after every change, by [`watches`].
+//!   again after every change, by watches.
 //! - [`served`] has the kinds of a server.
 //! - [`error`] has the reasons of failures, in one line for people.
 

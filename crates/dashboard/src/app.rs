@@ -157,12 +157,10 @@ async fn guard(State(this): State<Arc<Dashboard>>, request: Request, next: Next)
 async fn enter(this: &Dashboard, request: Request, next: Next) -> Response {
     let headers = request.headers();
     if !is_own_host(headers, this.port) {
-        let message = "this dashboard is at localhost only";
-        return this.failure(&Failure::new(StatusCode::FORBIDDEN, message));
+        return refused(StatusCode::FORBIDDEN, "this dashboard is at localhost only");
     }
     if is_of_other_page(headers) {
-        let message = "another page has sent this request";
-        return this.failure(&Failure::new(StatusCode::FORBIDDEN, message));
+        return refused(StatusCode::FORBIDDEN, "another page has sent this request");
     }
     let name = this.cookie();
     let visit = Query::<FirstVisit>::try_from_uri(request.uri());
@@ -183,7 +181,12 @@ async fn enter(this: &Dashboard, request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     let message = "open the address that `kubectl baton dashboard` has printed";
-    this.failure(&Failure::new(StatusCode::UNAUTHORIZED, message))
+    refused(StatusCode::UNAUTHORIZED, message)
+}
+
+/// The response to a browser that is not let in. It has nothing of the cluster.
+fn refused(status: StatusCode, message: &'static str) -> Response {
+    (status, message).into_response()
 }
 
 type App = State<Arc<Dashboard>>;

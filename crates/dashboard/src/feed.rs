@@ -142,15 +142,15 @@ async fn follow<P: Page>(cluster: Cluster, base: String, page: P, sender: watch:
         Ok(follower) => follower,
         Err(error) => return end(&sender, error.into()),
     };
-    let mut noted = mem::take(&mut *notes.lock());
+    let mut remarks = mem::take(&mut *notes.lock());
     loop {
         let start = Instant::now();
-        let rendered = page.render(follower.last(), &base, &noted, Timestamp::now());
+        let rendered = page.render(follower.last(), &base, &remarks, Timestamp::now());
         let trouble = follower.trouble().map(str::to_owned);
         sender.send_replace(Content::Shown(Arc::new(rendered), trouble));
         sleep(start.elapsed() * PAUSES).await;
         match timeout(TICK, follower.next()).await {
-            Ok(true) => noted = mem::take(&mut *notes.lock()),
+            Ok(true) => remarks = mem::take(&mut *notes.lock()),
             // The answer is the same, and so are the notes about it.
             Err(_) => {}
             Ok(false) => {
