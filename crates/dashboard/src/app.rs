@@ -111,10 +111,18 @@ impl Dashboard {
         format!("baton-{}", self.port)
     }
 
-    /// The page at an address, or its events.
-    async fn show<P: Page>(&self, headers: &HeaderMap, page: P) -> Response {
-        let key = page.key();
-        let feed = match self.feeds.of(&self.cluster, ("", &key), page) {
+    /// The response to an address without a page.
+    fn missing(&self) -> Response {
+        let failure = Failure::new(StatusCode::NOT_FOUND, "this page does not exist");
+        self.failure(&failure)
+    }
+
+    /// The page at an address, or its events. `page` is `None` if the address has none.
+    async fn show<P: Page>(&self, headers: &HeaderMap, page: Option<P>) -> Response {
+        let Some(page) = page else {
+            return self.missing();
+        };
+        let feed = match self.feeds.of(&self.cluster, "", page) {
             Ok(feed) => feed,
             Err(failure) => return self.failure(&failure),
         };
@@ -196,10 +204,7 @@ async fn overview(
     headers: HeaderMap,
     Query(filter): Query<OverviewFilter>,
 ) -> Response {
-    match OverviewPage::new(filter) {
-        Some(page) => this.show(&headers, page).await,
-        None => missing(State(this)).await,
-    }
+    this.show(&headers, OverviewPage::new(filter)).await
 }
 
 async fn chain(
@@ -207,10 +212,8 @@ async fn chain(
     headers: HeaderMap,
     Path((kind, namespace, name)): Path<(String, String, String)>,
 ) -> Response {
-    match ChainPage::new(&kind, &namespace, &name) {
-        Some(page) => this.show(&headers, page).await,
-        None => missing(State(this)).await,
-    }
+    this.show(&headers, ChainPage::new(&kind, &namespace, &name))
+        .await
 }
 
 async fn application(
@@ -218,10 +221,8 @@ async fn application(
     headers: HeaderMap,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Response {
-    match ApplicationPage::new(&namespace, &name) {
-        Some(page) => this.show(&headers, page).await,
-        None => missing(State(this)).await,
-    }
+    this.show(&headers, ApplicationPage::new(&namespace, &name))
+        .await
 }
 
 async fn sites(
@@ -230,19 +231,17 @@ async fn sites(
     Path((namespace, name)): Path<(String, String)>,
     Query(filter): Query<SitesFilter>,
 ) -> Response {
-    match SitesPage::new(&namespace, &name, filter) {
-        Some(page) => this.show(&headers, page).await,
-        None => missing(State(this)).await,
-    }
+    this.show(&headers, SitesPage::new(&namespace, &name, filter))
+        .await
 }
 
 async fn clusters(State(this): App, headers: HeaderMap) -> Response {
-    this.show(&headers, ClustersPage).await
+    this.show(&headers, Some(ClustersPage)).await
 }
 
 async fn asset(State(this): App, Path(name): Path<String>) -> Response {
     let Some(asset) = ASSETS.iter().find(|asset| asset.name == name) else {
-        return missing(State(this)).await;
+        return this.missing();
     };
     // The address has the version of the content.
     let headers = [
@@ -253,8 +252,7 @@ async fn asset(State(this): App, Path(name): Path<String>) -> Response {
 }
 
 async fn missing(State(this): App) -> Response {
-    let failure = Failure::new(StatusCode::NOT_FOUND, "this page does not exist");
-    this.failure(&failure)
+    this.missing()
 }
 
 #[cfg(test)]

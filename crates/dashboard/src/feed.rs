@@ -60,18 +60,19 @@ impl Drop for Feed {
 }
 
 impl Feeds {
-    /// The feed of a page. `address` names the page, and `base` is the path before those of all pages.
+    /// The feed of a page. `base` is the path before those of all pages.
     ///
     /// # Errors
     /// If too many pages are open.
     pub(crate) fn of<P: Page>(
         &self,
         cluster: &Cluster,
-        (base, address): (&str, &str),
+        base: &str,
         page: P,
     ) -> Result<Arc<Feed>, Failure> {
+        let key = page.key();
         let mut feeds = self.0.lock();
-        if let Some(feed) = feeds.get(address).and_then(Weak::upgrade)
+        if let Some(feed) = feeds.get(&key).and_then(Weak::upgrade)
             && !matches!(*feed.contents.borrow(), Content::Ended(_))
         {
             return Ok(feed);
@@ -87,7 +88,7 @@ impl Feeds {
             contents,
             task: task.abort_handle(),
         });
-        feeds.insert(address.to_owned(), Arc::downgrade(&feed));
+        feeds.insert(key, Arc::downgrade(&feed));
         drop(feeds);
         Ok(feed)
     }

@@ -19,19 +19,14 @@ use crate::{
 pub(crate) trait Page:
     Question<Answer: Send + Sync> + Clone + Send + Sync + 'static
 {
-    /// Name of the object that the page is about, for messages.
+    /// The title: the name of the object that the page is about, if any.
     fn name(&self) -> String;
 
     /// A text that is the same for pages with the same content, and for no others.
     fn key(&self) -> String;
 
-    /// The title and the content of the page.
-    fn content(
-        &self,
-        answer: &Self::Answer,
-        around: Around<'_>,
-        regions: &mut Regions,
-    ) -> (String, Markup);
+    /// The content of the page.
+    fn content(&self, answer: &Self::Answer, around: Around<'_>, regions: &mut Regions) -> Markup;
 
     /// Renders an answer; `notes` are remarks about objects that were left out.
     fn render(
@@ -42,7 +37,7 @@ pub(crate) trait Page:
         now: Timestamp,
     ) -> Rendered {
         let mut regions = Regions::new();
-        let (title, content) = self.content(answer, Around { base, now }, &mut regions);
+        let content = self.content(answer, Around { base, now }, &mut regions);
         let content = html! {
             (content)
             @if !notes.is_empty() {
@@ -52,15 +47,8 @@ pub(crate) trait Page:
                 }
             }
         };
-        regions.page(title, content)
+        regions.page(self.name(), content)
     }
-}
-
-/// True if a text can be the name of an object or a namespace, and so a part of a path.
-pub(crate) fn is_name(text: &str) -> bool {
-    let is_allowed =
-        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b':' | b'_');
-    !text.is_empty() && !text.starts_with('.') && text.bytes().all(is_allowed)
 }
 
 /// The surroundings of a page.

@@ -67,9 +67,7 @@ fn chosen(fleet: &Fleet, style: FleetStyle) -> Vec<&SitePicture> {
     if style.unhealthy || fleet.counts.total() > style.few {
         return fleet.worst(style.few);
     }
-    let mut all: Vec<&SitePicture> = fleet.sites.iter().collect();
-    all.sort_by_key(|site| (site.state, site.since.is_none(), site.since, &site.name));
-    all
+    fleet.sorted(|_| true)
 }
 
 /// The rollout and the reason that it waits, as in `rollout 3, 1.1.0 -> 1.2.0: REASON`, separated

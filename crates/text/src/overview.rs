@@ -1,7 +1,5 @@
 //! Everything that rolls out: a line for each, with the reason if it is not rolled out.
 
-use std::fmt::Display;
-
 use baton_apis::SiteDeployment;
 use baton_view::{
     applications::{clusters::clusters, observed::Observed, state::Verdict},
@@ -172,7 +170,7 @@ pub fn table(lines: Vec<Line>, with_namespaces: bool) -> Table {
 }
 
 /// A count of parts that are ready; empty if there is nothing to count.
-fn ready(ready: impl Display, of: u64) -> String {
+fn ready(ready: u64, of: u64) -> String {
     match of {
         0 => String::new(),
         of => format!("{ready}/{of}"),

@@ -123,17 +123,22 @@ fn roots(chain: &ChainPicture, style: Style) -> Vec<Node> {
     }]
 }
 
+/// The meaning of the state of a revision.
+pub fn state_paint(state: State) -> Paint {
+    match state {
+        State::Available => Paint::Good,
+        State::NotReady | State::Pending => Paint::Warn,
+        _ => Paint::Dim,
+    }
+}
+
 /// The node of a revision, with its phases and objects below it.
 pub fn revision(revision: &RevisionPicture, namespace: Option<&str>, style: Style) -> Node {
     let title = match revision.revision {
         Some(number) => format!("revision {number} "),
         None => "revision ".to_owned(),
     };
-    let paint = match revision.state {
-        State::Available => Paint::Good,
-        State::NotReady | State::Pending => Paint::Warn,
-        _ => Paint::Dim,
-    };
+    let paint = state_paint(revision.state);
     let healthy = if revision.phases.is_some() {
         counts(revision.healthy, revision.objects)
     } else {
@@ -206,7 +211,8 @@ fn object(object: &ObjectPicture, namespace: Option<&str>) -> Node {
     }
 }
 
-fn number(number: Option<i64>, name: &str) -> String {
+/// A revision as the owner of an object: `revision 3`; its name if it has no number yet.
+pub fn number(number: Option<i64>, name: &str) -> String {
     number.map_or_else(|| name.to_owned(), |number| format!("revision {number}"))
 }
 

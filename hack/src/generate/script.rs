@@ -11,7 +11,11 @@ use std::{
 use tokio::process::Command;
 
 use super::{Error, read, write};
-use crate::{archive::sha256, exec, paths::Dirs};
+use crate::{
+    archive::{empty_folder, sha256},
+    exec,
+    paths::Dirs,
+};
 
 /// The folder with the sources.
 const SOURCES: &str = "crates/dashboard/web";
@@ -85,7 +89,7 @@ fn header(sources: &[(String, Vec<u8>)], script: &str) -> String {
 /// Makes the bundle in a folder of its own.
 async fn build(folder: &Path, sources: &[(String, Vec<u8>)]) -> Result<String, Error> {
     let failed = |path: PathBuf| |source| Error::File { path, source };
-    fs::create_dir_all(folder).map_err(failed(folder.to_owned()))?;
+    empty_folder(folder).map_err(failed(folder.to_owned()))?;
     for (name, content) in sources {
         let path = folder.join(name);
         fs::write(&path, content).map_err(failed(path))?;

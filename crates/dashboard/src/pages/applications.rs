@@ -1,6 +1,7 @@
 //! An Application: its clusters as rows, its Releases as columns, and the steps of the rollout.
 
 use baton_apis::{Release, RolloutStep, kinds};
+use baton_engine::names::{is_label, is_subdomain};
 use baton_text::{
     application::{
         pods, state_word,
@@ -24,7 +25,7 @@ use baton_view::{
 };
 use maud::{Markup, html};
 
-use super::{Around, Page, is_name};
+use super::{Around, Page};
 use crate::{
     html::{Text, ago, badge, headings, table},
     regions::{Regions, id},
@@ -44,7 +45,7 @@ impl ApplicationPage {
             },
             namespace: namespace.to_owned(),
         };
-        (is_name(namespace) && is_name(name)).then_some(Self(question))
+        (is_label(namespace) && is_subdomain(name)).then_some(Self(question))
     }
 }
 
@@ -65,12 +66,7 @@ impl Page for ApplicationPage {
         format!("{} {}", self.0.target, self.0.namespace)
     }
 
-    fn content(
-        &self,
-        observed: &Observed,
-        around: Around<'_>,
-        regions: &mut Regions,
-    ) -> (String, Markup) {
+    fn content(&self, observed: &Observed, around: Around<'_>, regions: &mut Regions) -> Markup {
         let drawn = picture(observed, Ok(&[]));
         let verdict = judge(observed);
         let (paint, words) = state_word(drawn.state);
@@ -99,7 +95,7 @@ impl Page for ApplicationPage {
             "releases".to_owned(),
             release_table(observed, &drawn, around),
         );
-        (self.name(), html! { (head) (steps) (clusters) (releases) })
+        html! { (head) (steps) (clusters) (releases) }
     }
 }
 

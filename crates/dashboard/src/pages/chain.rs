@@ -2,16 +2,18 @@
 
 use std::collections::BTreeSet;
 
+use baton_engine::names::{is_label, is_subdomain};
 use baton_text::{
     output::Paint,
     rollout::message,
     status::{paint, sentence, special, words},
+    tree::{number, state_paint},
 };
 use baton_view::{
     chain::{
         Chain,
         kind::ChainKind,
-        member::{Revision, State},
+        member::Revision,
         question::{OneChain, OneRollout},
         target::Target,
     },
@@ -26,7 +28,7 @@ use baton_view::{
 };
 use maud::{Markup, html};
 
-use super::{Around, Page, is_name};
+use super::{Around, Page};
 use crate::{
     html::{Text, ago, badge, chain_address, class, conditions, headings, ready, table},
     regions::{Regions, id},
@@ -46,7 +48,8 @@ impl ChainPage {
         let kind = ChainKind::ALL
             .into_iter()
             .find(|it| it.shortest() == kind)?;
-        (is_name(namespace) && is_name(name)).then(|| Self {
+        let is_place = !kind.is_namespaced || is_label(namespace);
+        (is_place && is_subdomain(name)).then(|| Self {
             target: Target::new(kind, name),
             namespace: kind.is_namespaced.then(|| namespace.to_owned()),
         })
@@ -107,12 +110,7 @@ impl Page for ChainPage {
         format!("{} {:?}", self.target, self.namespace)
     }
 
-    fn content(
-        &self,
-        answer: &ChainAnswer,
-        around: Around<'_>,
-        regions: &mut Regions,
-    ) -> (String, Markup) {
+    fn content(&self, answer: &ChainAnswer, around: Around<'_>, regions: &mut Regions) -> Markup {
         let ChainAnswer {
             picture,
             chain,
@@ -147,7 +145,7 @@ impl Page for ChainPage {
             }
         };
         let below = regions.add("below".to_owned(), below);
-        (self.target.to_string(), html! { (head) (lanes) (below) })
+        html! { (head) (lanes) (below) }
     }
 }
 
@@ -268,15 +266,6 @@ fn lane(
     }
 }
 
-/// The meaning of the state of a revision.
-fn state_paint(state: State) -> Paint {
-    match state {
-        State::Available => Paint::Good,
-        State::NotReady | State::Pending => Paint::Warn,
-        _ => Paint::Dim,
-    }
-}
-
 fn revision_head(
     picture: &ChainPicture,
     chain: &Chain,
@@ -295,7 +284,7 @@ fn revision_head(
     });
     html! {
         th #(id(&["revision", &revision.name])) scope="row" {
-            span.number { @if let Some(number) = revision.revision { (number) } @else { "?" } }
+            span.number { @if let Some(of) = revision.revision { (of) } @else { "?" } }
             " "
             a href=[address] { (Text(&revision.name)) }
             " " (badge(state_paint(revision.state), revision.state.as_str()))
@@ -422,14 +411,11 @@ fn row(object: &ObjectPicture) -> Markup {
 
 /// The owner and the health of an object.
 fn owner(object: &ObjectPicture) -> Markup {
-    let named = |number: Option<i64>, name: &str| {
-        number.map_or_else(|| name.to_owned(), |number| format!("revision {number}"))
-    };
     let health = badge(health_paint(object), object.healthy.as_str());
     match &object.owner {
         OwnerPicture::ThisRevision { .. } => health,
         OwnerPicture::OtherRevision { revision, name } => {
-            badge(Paint::Accent, &named(*revision, name))
+            badge(Paint::Accent, &number(*revision, name))
         }
         OwnerPicture::Stranger { kind, name } => badge(Paint::Bad, &format!("{kind}/{name}")),
         OwnerPicture::Nobody => badge(Paint::Warn, "no owner"),

@@ -54,25 +54,20 @@ impl Question for ClustersPage {
 
 impl Page for ClustersPage {
     fn name(&self) -> String {
-        "clusters".to_owned()
+        "Clusters".to_owned()
     }
 
     fn key(&self) -> String {
         "clusters".to_owned()
     }
 
-    fn content(
-        &self,
-        answer: &Self::Answer,
-        around: Around<'_>,
-        regions: &mut Regions,
-    ) -> (String, Markup) {
+    fn content(&self, answer: &Self::Answer, around: Around<'_>, regions: &mut Regions) -> Markup {
         let (lines, unreadable) = answer;
         let rows: Vec<Markup> = lines
             .iter()
             .map(|line| row(line, around, regions))
             .collect();
-        let content = html! {
+        html! {
             h1 #clusters { "Clusters" }
             @if let Some(why) = unreadable {
                 p.message { "Clusters cannot be read, so these are the sites that revisions name: " (Text(why)) }
@@ -82,8 +77,7 @@ impl Page for ClustersPage {
             } @else {
                 (table("clusters", "clusters", &headings(HEADINGS), &rows))
             }
-        };
-        ("Clusters".to_owned(), content)
+        }
     }
 }
 

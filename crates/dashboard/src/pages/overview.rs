@@ -1,6 +1,7 @@
 //! Everything that rolls out: chains, Applications and deployments to sites.
 
 use baton_apis::kinds;
+use baton_engine::names::is_label;
 use baton_text::overview::{Line, lines};
 use baton_view::{
     chain::kind::ChainKind,
@@ -12,7 +13,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Around, Page, is_name};
+use super::{Around, Page};
 use crate::{
     html::{Text, address, badge, chain_address, headings, ready, table},
     regions::{Regions, id},
@@ -44,7 +45,7 @@ impl OverviewPage {
     /// The page with a filter; `None` if the namespace cannot be a name.
     pub(crate) fn new(filter: OverviewFilter) -> Option<Self> {
         let namespace = filter.namespace.as_deref().unwrap_or_default();
-        (namespace.is_empty() || is_name(namespace)).then_some(Self { filter })
+        (namespace.is_empty() || is_label(namespace)).then_some(Self { filter })
     }
 
     fn question(&self) -> OverviewOf {
@@ -78,19 +79,14 @@ impl Question for OverviewPage {
 
 impl Page for OverviewPage {
     fn name(&self) -> String {
-        "everything".to_owned()
+        "Overview".to_owned()
     }
 
     fn key(&self) -> String {
         format!("overview {:?}", self.filter)
     }
 
-    fn content(
-        &self,
-        answer: &Overview,
-        around: Around<'_>,
-        regions: &mut Regions,
-    ) -> (String, Markup) {
+    fn content(&self, answer: &Overview, around: Around<'_>, regions: &mut Regions) -> Markup {
         let all = lines(answer);
         let whole = all.iter().filter(|line| !line.is_part);
         let open = whole.clone().filter(|line| !line.is_fine).count();
@@ -103,7 +99,7 @@ impl Page for OverviewPage {
             p #counts { (whole.count()) " rollouts, " (open) " not rolled out; " (shown.len()) " shown" }
         };
         let counts = regions.add("counts".to_owned(), counts);
-        let content = html! {
+        html! {
             h1 #overview { "Overview" }
             (self.form())
             (counts)
@@ -112,8 +108,7 @@ impl Page for OverviewPage {
             } @else {
                 (table("rollouts", "overview", &headings(HEADINGS), &rows))
             }
-        };
-        ("Overview".to_owned(), content)
+        }
     }
 }
 

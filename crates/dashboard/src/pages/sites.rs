@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use baton_apis::url::escape;
+use baton_engine::names::{is_label, is_subdomain};
 use baton_sites::rollout::standing::SiteState;
 use baton_text::{
     fleet::{line, note, state, state_paint, title, words},
@@ -24,7 +25,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Around, Page, is_name};
+use super::{Around, Page};
 use crate::{
     html::{Text, ago, badge, class, conditions, headings, table},
     regions::Regions,
@@ -83,7 +84,7 @@ pub(crate) struct SitesPage {
 impl SitesPage {
     /// The page of a named deployment; `None` if it cannot be a name.
     pub(crate) fn new(namespace: &str, name: &str, filter: SitesFilter) -> Option<Self> {
-        (is_name(namespace) && is_name(name)).then(|| Self {
+        (is_label(namespace) && is_subdomain(name)).then(|| Self {
             target: SiteTarget::deployment(name),
             namespace: namespace.to_owned(),
             filter,
@@ -112,12 +113,7 @@ impl Page for SitesPage {
         format!("{} {} {:?}", self.target, self.namespace, self.filter)
     }
 
-    fn content(
-        &self,
-        observed: &Observed,
-        around: Around<'_>,
-        regions: &mut Regions,
-    ) -> (String, Markup) {
+    fn content(&self, observed: &Observed, around: Around<'_>, regions: &mut Regions) -> Markup {
         let verdict = judge(&observed.deployment);
         let fleet = Fleet::of(observed, around.now);
         let head = html! {
@@ -141,18 +137,15 @@ impl Page for SitesPage {
         let special = special(&self.target, &status.conditions);
         let below = html! { div #below { (conditions(&special, around.now)) } };
         let below = regions.add("below".to_owned(), below);
-        (
-            self.name(),
-            html! {
-                (head) (waves) (grid)
-                section {
-                    h2 #list-title { "Sites" }
-                    (self.form())
-                    (list)
-                }
-                (below)
-            },
-        )
+        html! {
+            (head) (waves) (grid)
+            section {
+                h2 #list-title { "Sites" }
+                (self.form())
+                (list)
+            }
+            (below)
+        }
     }
 }
 
@@ -213,10 +206,7 @@ fn bar(counts: &Counts) -> Markup {
 /// Sites as squares, in the order of their states. The squares of a state are one path, so that ten
 /// thousand are drawn at once.
 fn grid(fleet: &Fleet) -> Markup {
-    let states = STATES
-        .into_iter()
-        .map(|state| (state, fleet.counts.of(state)));
-    let states: Vec<(SiteState, usize)> = states.filter(|(_, count)| *count > 0).collect();
+    let states: Vec<(SiteState, usize)> = fleet.counts.iter().collect();
     let total = fleet.counts.total();
     let drawn = total.min(MAX_SQUARES);
     let mut at = 0;
@@ -277,12 +267,7 @@ impl SitesPage {
 
     /// The sites that the filter selects.
     fn list(&self, fleet: &Fleet, around: Around<'_>) -> Markup {
-        let mut sites: Vec<&SitePicture> = fleet
-            .sites
-            .iter()
-            .filter(|site| self.is_listed(site))
-            .collect();
-        sites.sort_by_key(|site| (site.state, site.since.is_none(), site.since, &site.name));
+        let sites = fleet.sorted(|site| self.is_listed(site));
         let pages = sites.len().div_ceil(PAGE).max(1);
         let page = self.filter.page.unwrap_or(1).clamp(1, pages);
         let listed = sites.iter().skip((page - 1) * PAGE).take(PAGE);
@@ -304,20 +289,20 @@ impl SitesPage {
         let state_filter = self.filter.state.as_deref().unwrap_or_default();
         let part = self.filter.q.as_deref().unwrap_or_default();
         html! {
-        form.filter method="get" {
-            label { "Name contains " input type="search" name="q" value=(Text(part)); }
-            label { "State "
-                select name="state" {
-                    option value="" selected[state_filter.is_empty()] { "under way or failed" }
-                    option value="all" selected[state_filter == "all"] { "all" }
-                    @for one in STATES {
-                        @let value = key(one);
-                        option value=(value) selected[state_filter == value] { (state(one)) }
+            form.filter method="get" {
+                label { "Name contains " input type="search" name="q" value=(Text(part)); }
+                label { "State "
+                    select name="state" {
+                        option value="" selected[state_filter.is_empty()] { "under way or failed" }
+                        option value="all" selected[state_filter == "all"] { "all" }
+                        @for one in STATES {
+                            @let value = key(one);
+                            option value=(value) selected[state_filter == value] { (state(one)) }
+                        }
                     }
                 }
+                button { "Show" }
             }
-            button { "Show" }
-        }
         }
     }
 

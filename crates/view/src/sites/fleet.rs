@@ -177,11 +177,17 @@ impl Fleet {
     /// The first few of the sites that the rollout waits for: failed ones, then those in flight,
     /// the longest first, and so on. Sites that only wait for their turn are not among them.
     pub fn worst(&self, few: usize) -> Vec<&SitePicture> {
-        let is_open = |site: &&SitePicture| site.state.is_open();
-        let mut open: Vec<&SitePicture> = self.sites.iter().filter(is_open).collect();
-        open.sort_by_key(|site| (site.state, site.since.is_none(), site.since, &site.name));
+        let mut open = self.sorted(|site| site.state.is_open());
         open.truncate(few);
         open
+    }
+
+    /// The sites for which the predicate is true, those to show first before others: by state, and
+    /// those that have had it the longest first.
+    pub fn sorted(&self, is_meant: impl Fn(&SitePicture) -> bool) -> Vec<&SitePicture> {
+        let mut meant: Vec<_> = self.sites.iter().filter(|site| is_meant(site)).collect();
+        meant.sort_by_key(|site| (site.state, site.since.is_none(), site.since, &site.name));
+        meant
     }
 }
 
