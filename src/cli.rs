@@ -1,6 +1,7 @@
 //! The command line: flags and their environment variables, parsed into validated types.
 
 pub(crate) mod crds;
+pub(crate) mod dashboard;
 pub(crate) mod values;
 
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use baton_fleet::name::ClusterName;
 use baton_runtime::server::ListenAddr;
 use baton_terminal::{kubeconfig::ConnectionArgs, values::Namespace};
 use crds::PrintCrdsArgs;
+use dashboard::DashboardArgs;
 use values::{AccountName, Identity, LogFilter, LogFormat, Workers};
 
 /// Revisions for Kubernetes: ordered phases, probes, handover, rollback.
@@ -31,6 +33,11 @@ pub(crate) enum Command {
     /// Run the agent of one cluster: deliver the phases that the hub assigns to the cluster until a
     /// signal stops it
     Agent(Box<AgentArgs>),
+    /// Serve web pages of a cluster to viewers with bearer tokens until a signal stops it
+    ///
+    /// All requests to the API server have the token of a viewer: the process has no rights of its own.
+    /// On your own machine, use `kubectl baton dashboard`.
+    Dashboard(Box<DashboardArgs>),
     /// Install Baton in the hub, join other clusters to it, list them, and remove them
     #[command(visible_alias = "clusters")]
     Cluster(ClusterArgs),
@@ -407,7 +414,8 @@ mod tests {
     #[test]
     fn every_flag_has_a_variable_named_after_it() {
         let command = Cli::command();
-        let commands = ["manager", "agent"].map(|name| command.find_subcommand(name).unwrap());
+        let commands =
+            ["manager", "agent", "dashboard"].map(|name| command.find_subcommand(name).unwrap());
         for argument in commands.into_iter().flat_map(clap::Command::get_arguments) {
             let Some(long) = argument
                 .get_long()

@@ -4,12 +4,14 @@
 //!   an API server (`baton-kubernetes`).
 //! - [`controllers`] reconcile one object at a time.
 //! - [`agent`] connects the controllers in another cluster to the hub.
+//! - [`dashboard`] serves web pages to people.
 //! - [`webhook`] answers the API server about overrides of rollout blocks.
 //! - [`run`] wires the processes together; [`cli`] and [`logs`] are their interface.
 
 mod agent;
 mod cli;
 mod controllers;
+mod dashboard;
 mod delivery;
 mod error;
 mod logs;
@@ -47,6 +49,10 @@ async fn execute(command: cli::Command) -> Result<(), Box<dyn std::error::Error>
         cli::Command::Agent(args) => {
             logs::init(&args.process.log_level, args.process.log_format)?;
             agent::run::run(*args).await?;
+        }
+        cli::Command::Dashboard(args) => {
+            logs::init(&args.log_level, args.log_format)?;
+            dashboard::run(*args).await?;
         }
     }
     Ok(())

@@ -23,8 +23,8 @@ use baton_kubernetes::{error::request_failure, fence::Fence};
 use baton_runtime::{
     clock::Clock,
     server::{
-        ListenAddr,
-        https::{Certificate, CertificateError, HttpsError, HttpsServer, serve_https},
+        CONNECTIONS, ListenAddr,
+        https::{Certificate, CertificateError, Endpoint, HttpsError, Server, serve_routes},
     },
 };
 use http::Uri;
@@ -63,7 +63,7 @@ const CONCURRENT: usize = 4;
 
 /// The running webhook. It ends when this is dropped.
 pub(crate) struct Webhook {
-    _server: HttpsServer,
+    _server: Server,
     _certificate: JoinSet<()>,
 }
 
@@ -94,8 +94,13 @@ pub(crate) async fn start(
     };
     let routes = Router::new().route("/validate", post(validate));
     let routes = routes.with_state(Arc::new(reviews));
-    let purpose = ("the webhook", "--webhook-addr");
-    let Some(server) = serve_https(address, purpose, routes, &certificate).await? else {
+    let endpoint = Endpoint {
+        address: *address,
+        purpose: "the webhook",
+        flag: "--webhook-addr",
+        connections: CONNECTIONS,
+    };
+    let Some(server) = serve_routes(endpoint, routes, Some(&certificate)).await? else {
         return Ok(None);
     };
     let keeper = Keeper {

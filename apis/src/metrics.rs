@@ -126,6 +126,10 @@ families! {
         "Revisions by state";
     DISPUTED = Gauge "baton_disputed_revisions" ["baton_kind", "baton_namespace"]
         "Revisions with objects that another manager changes as often as they are repaired";
+    DASHBOARD_PAGES = Gauge "baton_dashboard_pages" []
+        "Pages that viewers of the dashboard have open";
+    DASHBOARD_FEEDS = Gauge "baton_dashboard_feeds" []
+        "Questions that the dashboard follows by watches, for one or several open pages each";
     SITES = Gauge "baton_site_deployment_sites" ["baton_name", "baton_namespace", "state"]
         "Sites of a SiteDeployment by state";
     CLUSTER_CONNECTED = Gauge "baton_cluster_connected" ["baton_cluster"]

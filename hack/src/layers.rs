@@ -48,7 +48,7 @@ const LAYERS: &[&[&str]] = &[
     &["src/logs"],
     &["src/error"],
     &["src/run"],
-    &["src/agent"],
+    &["src/agent", "src/dashboard"],
     &["src/main"],
 ];
 

@@ -59,6 +59,35 @@ impl FromStr for AccountName {
     }
 }
 
+/// A path before those of all pages: empty, or `/baton`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BasePath(String);
+
+impl BasePath {
+    /// The path, without a slash at its end.
+    #[must_use]
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for BasePath {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let text = text.strip_suffix('/').unwrap_or(text);
+        let is_part = |part: &str| {
+            let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+            !part.is_empty() && part.chars().all(is_allowed) && !matches!(part, "." | "..")
+        };
+        match text.strip_prefix('/') {
+            None if text.is_empty() => Ok(Self(String::new())),
+            Some(parts) if parts.split('/').all(is_part) => Ok(Self(text.to_owned())),
+            _ => Err("expected a path such as /baton, of letters, digits, '-', '_' and '.'"),
+        }
+    }
+}
+
 /// Number of revisions that are reconciled at the same time, 1 to 1024.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Workers(u16);

@@ -2,23 +2,19 @@
 
 use std::mem;
 
-use baton_view::lists::{ListRequest, ListsToRead, Necessity, NoAnswer, Question};
+use baton_view::lists::{Cause, ListRequest, ListsToRead, Necessity, NoAnswer, Question};
 use futures::StreamExt as _;
 
 use crate::{
     error::ClusterError,
-    lists::{answer, discover, failed, insert, read},
+    lists::{discover, ends_reading, failed, insert, read},
     requests::Cluster,
     watches::Watches,
 };
 
 /// Follows the answer to a question.
 pub struct Follower<Q: Question> {
-    cluster: Cluster,
-    question: Q,
-    watches: Watches,
-    /// The lists that the answer requires.
-    required: Vec<ListRequest>,
+    reader: Reader<Q>,
     last: Q::Answer,
     /// True if the last answer is about the present state of the watches.
     is_current: bool,
@@ -26,23 +22,33 @@ pub struct Follower<Q: Question> {
     unreadable: Option<String>,
 }
 
+/// Reads the lists of a question by watches.
+struct Reader<Q> {
+    cluster: Cluster,
+    question: Q,
+    watches: Watches,
+    /// The lists that the answer requires.
+    required: Vec<ListRequest>,
+}
+
 impl<Q: Question> Follower<Q> {
-    /// Answers the question once, then starts watching. The answer is in [`Follower::last`].
+    /// Starts watching, and answers the question once. The answer is in [`Follower::last`].
     ///
     /// # Errors
-    /// Those of a single read: a watch would retry instead of reporting an error.
+    /// Those of a single read. They are not retried, unless the server asks to wait.
     pub async fn start(cluster: &Cluster, question: Q) -> Result<Self, ClusterError> {
-        let mut watches = Watches::new(cluster, Q::trim);
-        let last = answer(cluster, &question, &mut watches.lists).await?;
-        watches.lists.retain(|request| request.query.is_immutable);
-        Ok(Self {
+        let mut reader = Reader {
+            watches: Watches::new(cluster, Q::trim),
             cluster: cluster.clone(),
-            last,
-            watches,
             required: Vec::new(),
+            question,
+        };
+        let last = reader.first().await?;
+        Ok(Self {
+            reader,
+            last,
             is_current: false,
             unreadable: None,
-            question,
         })
     }
 
@@ -50,22 +56,6 @@ impl<Q: Question> Follower<Q> {
     #[must_use]
     pub fn into_last(self) -> Q::Answer {
         self.last
-    }
-
-    /// Reads lists that are not watched, and watches the others. Existing watches go on, because
-    /// their lists show which further lists are needed.
-    async fn read(&mut self, to_read: ListsToRead) {
-        let lists = &mut self.watches.lists;
-        discover(&self.cluster, lists, to_read.kinds).await;
-        let unread = to_read.lists.keys().filter(|it| lists.get(it).is_none());
-        let immutable = unread.filter(|it| it.query.is_immutable).cloned();
-        let immutable: Vec<ListRequest> = immutable.collect();
-        let mut reads = read(&self.cluster, immutable, Q::trim);
-        while let Some((requests, list)) = reads.next().await {
-            let list = list.unwrap_or_else(|error| failed(&error));
-            insert(lists, requests, &list);
-        }
-        self.watches.add(to_read.lists.into_keys());
     }
 
     /// The last answer.
@@ -81,31 +71,25 @@ impl<Q: Question> Follower<Q> {
     /// Dropping the future loses no change: the next call goes on.
     pub async fn next(&mut self) -> bool {
         loop {
-            if self.is_current || !self.watches.is_complete() {
-                self.watches.changed().await;
+            let reader = &mut self.reader;
+            if self.is_current || !reader.watches.is_complete() {
+                reader.watches.changed().await;
                 if mem::take(&mut self.is_current) {
-                    self.watches.lists.forget_absent(&self.required);
+                    reader.watches.lists.forget_absent(&reader.required);
                 }
             }
-            let answer = self.question.answer(&self.watches.lists);
-            let to_read = self.watches.lists.take_requests();
-            to_read
-                .warnings
-                .iter()
-                .for_each(|text| self.cluster.warn(text));
-            let required = to_read.lists.iter();
-            let required = required.filter(|(_, need)| **need == Necessity::Required);
-            self.required = required.map(|(request, _)| request.clone()).collect();
+            let (answer, to_read) = reader.ask();
             if matches!(answer, Err(NoAnswer::Unread)) {
-                self.read(to_read).await;
+                // A list that cannot be read has its reason.
+                let _ = reader.read(to_read).await;
                 continue;
             }
             self.is_current = true;
             self.unreadable = None;
-            if self.trouble().is_some() {
+            if reader.trouble().is_some() {
                 return true;
             }
-            self.watches.set(to_read.lists.into_keys());
+            reader.watches.set(to_read.lists.into_keys());
             match answer {
                 Ok(answer) => self.last = answer,
                 Err(NoAnswer::Missing(_)) => return false,
@@ -120,9 +104,84 @@ impl<Q: Question> Follower<Q> {
     /// the moment, or the object cannot be parsed.
     #[must_use]
     pub fn trouble(&self) -> Option<&str> {
+        self.reader.trouble().or(self.unreadable.as_deref())
+    }
+
+    /// The lists of the last answer, each with the cause that it cannot be read, if there is one.
+    pub fn lists(&self) -> impl Iterator<Item = (&ListRequest, Option<Cause>)> {
+        let lists = self.reader.watches.lists.iter();
+        lists.map(|(request, list)| (request, list.cause))
+    }
+}
+
+impl<Q: Question> Reader<Q> {
+    /// The first answer.
+    async fn first(&mut self) -> Result<Q::Answer, ClusterError> {
+        loop {
+            let (answer, to_read) = self.ask();
+            match answer {
+                Ok(answer) => {
+                    self.watches.set(to_read.lists.into_keys());
+                    return Ok(answer);
+                }
+                Err(NoAnswer::Missing(missing)) => {
+                    return Err(ClusterError::NotFound(missing.to_string()));
+                }
+                Err(NoAnswer::Unreadable(why)) => return Err(ClusterError::Impossible(why)),
+                Err(NoAnswer::Unread) => {}
+            }
+            if let Some(error) = self.read(to_read).await {
+                return Err(error);
+            }
+            let required = &self.required;
+            let ends = |request: &ListRequest, error: &ClusterError| {
+                ends_reading(error) || required.contains(request)
+            };
+            self.watches.completed(ends).await?;
+        }
+    }
+
+    /// Asks the question, and notes the lists that its answer requires.
+    fn ask(&mut self) -> (Result<Q::Answer, NoAnswer>, ListsToRead) {
+        let answer = self.question.answer(&self.watches.lists);
+        let to_read = self.watches.lists.take_requests();
+        let warnings = to_read.warnings.iter();
+        warnings.for_each(|text| self.cluster.warn(text));
+        let required = to_read.lists.iter();
+        let required = required.filter(|(_, need)| **need == Necessity::Required);
+        self.required = required.map(|(request, _)| request.clone()).collect();
+        (answer, to_read)
+    }
+
+    /// Reads lists that are not watched, and watches the others. Existing watches go on, because
+    /// their lists show which further lists are needed. Returns the error of a read without which
+    /// there is no answer.
+    async fn read(&mut self, to_read: ListsToRead) -> Option<ClusterError> {
+        let lists = &mut self.watches.lists;
+        discover(&self.cluster, lists, to_read.kinds).await;
+        let unread = to_read.lists.keys().filter(|it| lists.get(it).is_none());
+        let immutable = unread.filter(|it| it.query.is_immutable).cloned();
+        let immutable: Vec<ListRequest> = immutable.collect();
+        let mut reads = read(&self.cluster, immutable, Q::trim);
+        let mut fatal = None;
+        while let Some((requests, list)) = reads.next().await {
+            let list = list.unwrap_or_else(|error| {
+                let list = failed(&error);
+                if ends_reading(&error) || requests.iter().any(|it| self.required.contains(it)) {
+                    fatal = Some(error);
+                }
+                list
+            });
+            insert(lists, requests, &list);
+        }
+        self.watches.add(to_read.lists.into_keys());
+        fatal
+    }
+
+    /// The reason that a required list cannot be watched at the moment, if so.
+    fn trouble(&self) -> Option<&str> {
         let mut required = self.required.iter();
-        let of_list = required.find_map(|request| self.watches.trouble(request));
-        of_list.or(self.unreadable.as_deref())
+        required.find_map(|request| self.watches.trouble(request))
     }
 }
 
@@ -280,16 +339,25 @@ mod tests {
         ];
         assert_eq!(names, ready);
 
+        let before = recording.lock().unwrap().requests.len();
         let mut follower = Follower::start(&cluster, question).await.unwrap();
+        assert_eq!(follower.last(), &read);
         follower.last = Tree::default();
         assert!(follower.next().await);
         assert_eq!(follower.last(), &read);
-        let requests = &recording.lock().unwrap().requests;
-        let of_slices = requests.iter().filter(|it| it.contains("objectslices"));
+        let requests = &recording.lock().unwrap().requests[before..];
+        let of = |path: &str| requests.iter().filter(|it| it.starts_with(path)).count();
         assert_eq!(
-            of_slices.count(),
-            2,
+            of("/apis/package-operator.run/v1alpha1/namespaces/shop/objectslices"),
+            1,
             "they are read, and not watched: {requests:?}"
+        );
+        let is_watch = |request: &&String| request.contains("watch=true");
+        let watches = requests.iter().filter(is_watch).count();
+        let of_sets = requests.iter().filter(|it| it.starts_with(SETS)).count();
+        assert!(
+            watches > 0 && of_sets == 2,
+            "one list and one watch: {requests:?}"
         );
     }
 }

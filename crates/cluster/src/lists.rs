@@ -39,18 +39,7 @@ const KINDS_SIDE_BY_SIDE: usize = 16;
 /// # Errors
 /// If there is no answer, a required list cannot be read, or the server cannot be reached.
 pub async fn once<Q: Question>(cluster: &Cluster, question: &Q) -> Result<Q::Answer, ClusterError> {
-    answer(cluster, question, &mut Lists::default()).await
-}
-
-/// Answers a question as [`once`] does, and leaves the lists in `lists`.
-///
-/// # Errors
-/// As [`once`].
-pub async fn answer<Q: Question>(
-    cluster: &Cluster,
-    question: &Q,
-    lists: &mut Lists,
-) -> Result<Q::Answer, ClusterError> {
+    let lists = &mut Lists::default();
     loop {
         let answer = question.answer(lists);
         let mut to_read = lists.take_requests();
@@ -89,7 +78,7 @@ pub(crate) fn failed(error: &ClusterError) -> List {
 }
 
 /// True if no further list can be read either.
-fn ends_reading(error: &ClusterError) -> bool {
+pub(crate) fn ends_reading(error: &ClusterError) -> bool {
     matches!(error, ClusterError::Unreachable { .. })
 }
 

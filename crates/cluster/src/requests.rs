@@ -209,7 +209,18 @@ impl Cluster {
             Some(name) => self.each_named(path, name, query, take).await,
             None => self.each_listed(path, query, take).await,
         };
-        read.map_err(|error| match error {
+        read.map_err(|error| self.of_collection(path, error))
+    }
+
+    /// The error for a failed request for a collection.
+    pub(crate) fn failure_at(&self, path: &str, error: kube::Error) -> ClusterError {
+        self.of_collection(path, self.failure(error))
+    }
+
+    /// The error of a request for the collection at a path. A kind of Baton that is not served has an
+    /// error of its own.
+    fn of_collection(&self, path: &str, error: ClusterError) -> ClusterError {
+        match error {
             ClusterError::Refused(status) if is_not_served(&status) => match Kind::at(path) {
                 Some(kind) => ClusterError::NotServed {
                     server: self.server.clone(),
@@ -218,7 +229,7 @@ impl Cluster {
                 None => ClusterError::Refused(status),
             },
             error => error,
-        })
+        }
     }
 
     async fn each_named(

@@ -13,7 +13,10 @@ use baton_view::lists::{Cause, List, ListRequest, Lists};
 use futures::StreamExt as _;
 use kube::{
     Api, Resource,
-    core::{ApiResource, DynamicObject, DynamicResourceScope, GroupVersionKind, PartialObjectMeta},
+    core::{
+        ApiResource, DynamicObject, DynamicResourceScope, GroupVersionKind, PartialObjectMeta,
+        Status,
+    },
     runtime::{
         watcher,
         watcher::{DefaultBackoff, Event},
@@ -27,7 +30,7 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-use crate::requests::Cluster;
+use crate::{error::ClusterError, requests::Cluster};
 
 /// Changes come in bursts; a burst ends after this time without a change, or after [`MAX_BURST`].
 const BURST_GAP: Duration = Duration::from_millis(50);
@@ -40,7 +43,7 @@ const MAX_BURST: Duration = Duration::from_millis(300);
 /// Once [`Watches::changed`] has returned, every collection is complete: it was listed, or its list
 /// has failed. All watches end when this value is dropped.
 pub(crate) struct Watches {
-    client: kube::Client,
+    cluster: Cluster,
     sender: UnboundedSender<(ListRequest, Change)>,
     receiver: UnboundedReceiver<(ListRequest, Change)>,
     /// The complete collections.
@@ -50,6 +53,8 @@ pub(crate) struct Watches {
     trim: fn(&mut Value),
     /// The time of the first change of the present burst.
     changed_at: Option<Instant>,
+    /// The errors of collections that were never listed.
+    failures: BTreeMap<ListRequest, ClusterError>,
 }
 
 #[derive(Debug)]
@@ -62,8 +67,12 @@ struct Watch {
 #[derive(Debug)]
 enum Change {
     Seen(Event<Value>),
-    Failed(String, Option<Cause>),
-    Unserved,
+    Failed {
+        /// In a few words.
+        reason: String,
+        cause: Option<Cause>,
+        error: ClusterError,
+    },
 }
 
 impl Drop for Watch {
@@ -78,13 +87,14 @@ impl Watches {
     pub(crate) fn new(cluster: &Cluster, trim: fn(&mut Value)) -> Self {
         let (sender, receiver) = unbounded_channel();
         Self {
-            client: cluster.client.clone(),
+            cluster: cluster.clone(),
             sender,
             receiver,
             lists: Lists::default(),
             watched: BTreeMap::new(),
             trim,
             changed_at: None,
+            failures: BTreeMap::new(),
         }
     }
 
@@ -94,6 +104,7 @@ impl Watches {
         let wanted: BTreeSet<ListRequest> = wanted.into_iter().collect();
         self.watched.retain(|request, _| wanted.contains(request));
         self.lists.retain(|request| wanted.contains(request));
+        self.failures.retain(|request, _| wanted.contains(request));
         self.add(wanted);
     }
 
@@ -111,6 +122,30 @@ impl Watches {
     pub(crate) fn is_complete(&self) -> bool {
         let mut watched = self.watched.keys();
         watched.all(|request| self.lists.get(request).is_some())
+    }
+
+    /// Waits until all collections are complete, or until a list has failed whose error `ends` the
+    /// reading.
+    ///
+    /// # Errors
+    /// That error.
+    pub(crate) async fn completed(
+        &mut self,
+        ends: impl Fn(&ListRequest, &ClusterError) -> bool,
+    ) -> Result<(), ClusterError> {
+        loop {
+            let mut failures = self.failures.iter();
+            if let Some((request, _)) = failures.find(|(request, error)| ends(request, error)) {
+                let request = request.clone();
+                return self.failures.remove(&request).map_or(Ok(()), Err);
+            }
+            if self.is_complete() {
+                self.changed_at = None;
+                return Ok(());
+            }
+            let change = self.receiver.recv().await;
+            self.take_in(change);
+        }
     }
 
     /// Waits for a change and the end of its burst. The first call, and the first one after
@@ -171,21 +206,34 @@ impl Watches {
             (Change::Seen(Event::InitDone), _) => {
                 let listed = mem::take(&mut watch.listing);
                 self.lists.insert(request.clone(), listed);
+                self.failures.remove(request);
             }
             (Change::Seen(Event::Apply(object)), Some(list)) => list.insert(object),
             (Change::Seen(Event::Delete(object)), Some(list)) => list.remove(&object),
             // There are no changes before the first list.
             (Change::Seen(Event::Apply(_) | Event::Delete(_)), None) => return false,
-            (Change::Failed(reason, cause), Some(list)) => {
+            // There are no objects of a kind that is not served.
+            (
+                Change::Failed {
+                    reason,
+                    cause: cause @ (None | Some(Cause::Forbidden)),
+                    ..
+                },
+                Some(list),
+            ) => {
                 (list.trouble, list.cause) = (Some(reason), cause);
             }
-            (Change::Failed(reason, cause), None) => {
+            (
+                Change::Failed {
+                    reason,
+                    cause,
+                    error,
+                },
+                _,
+            ) => {
                 let list = List::failed(reason, cause);
                 self.lists.insert(request.clone(), list);
-            }
-            (Change::Unserved, _) => {
-                let list = List::failed("not served".to_owned(), Some(Cause::Unserved));
-                self.lists.insert(request.clone(), list);
+                self.failures.insert(request.clone(), error);
             }
         }
         true
@@ -201,17 +249,21 @@ impl Watches {
                 .or_else(|| query.fields.clone()),
             ..watcher::Config::default()
         };
-        let (client, path) = (self.client.clone(), &request.path);
+        let (cluster, path) = (self.cluster.clone(), request.path.clone());
         let (sender, own) = (self.sender.clone(), request.clone());
         // The receiver is dropped when the program ends.
-        let send = move |change| drop(sender.send((own.clone(), change)));
-        let trim = self.trim;
+        let send = {
+            let own = own.clone();
+            move |change| drop(sender.send((own.clone(), change)))
+        };
+        let (client, trim) = (cluster.client.clone(), self.trim);
+        let failed = move |error| failed(error, &cluster, &own.path);
         let task = if query.metadata_only {
-            let api = api::<PartialObjectMeta<DynamicObject>>(client, path);
-            tokio::spawn(watch(api, config, trim, send))
+            let api = api::<PartialObjectMeta<DynamicObject>>(client, &path);
+            tokio::spawn(watch(api, config, trim, failed, send))
         } else {
-            let api = api::<DynamicObject>(client, path);
-            tokio::spawn(watch(api, config, trim, send))
+            let api = api::<DynamicObject>(client, &path);
+            tokio::spawn(watch(api, config, trim, failed, send))
         };
         Watch {
             listing: List::default(),
@@ -249,8 +301,13 @@ where
 
 /// Lists and watches forever. A failed watch starts again with a list, because only the end of a
 /// list shows that the server responds.
-async fn watch<K>(api: Api<K>, config: watcher::Config, trim: fn(&mut Value), send: impl Fn(Change))
-where
+async fn watch<K>(
+    api: Api<K>,
+    config: watcher::Config,
+    trim: fn(&mut Value),
+    failed: impl Fn(watcher::Error) -> Option<Change>,
+    send: impl Fn(Change),
+) where
     K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
 {
     let mut pauses = DefaultBackoff::default();
@@ -275,61 +332,80 @@ where
                 Event::Delete(object) => Event::Delete(json(object)),
             }));
         };
-        if let Some(change) = failure.as_ref().and_then(failed) {
+        if let Some(change) = failure.and_then(&failed) {
             send(change);
         }
         sleep(pauses.next().unwrap_or_default()).await;
     }
 }
 
-/// The change for a failure; `None` if the server only asks to wait or to list again.
-fn failed(error: &watcher::Error) -> Option<Change> {
+/// The change for a failure of the watch on the collection at a path; `None` if the server only asks to
+/// wait or to list again.
+fn failed(error: watcher::Error, cluster: &Cluster, path: &str) -> Option<Change> {
     use kube::Error::{Api, HyperError, ReadEvents};
     use watcher::Error::{
         InitialListFailed, NoResourceVersion, WatchError, WatchFailed, WatchStartFailed,
     };
-    let status = match error {
-        WatchError(status)
-        | InitialListFailed(Api(status))
-        | WatchStartFailed(Api(status))
-        | WatchFailed(Api(status)) => status,
-        // The way in which the connection ended does not matter to the user.
-        InitialListFailed(HyperError(_)) | WatchFailed(HyperError(_) | ReadEvents(_)) => {
-            let reason = "the API server's answer broke off".to_owned();
-            return Some(Change::Failed(reason, None));
+    let refused = |status: &Status| {
+        let details = status.details.as_ref();
+        let is_busy = details.is_some_and(|details| details.retry_after_seconds > 0);
+        match status.code {
+            404 => Some(("not served".to_owned(), Some(Cause::Unserved))),
+            403 => Some((status.message.clone(), Some(Cause::Forbidden))),
+            410 => None,
+            _ => (!is_busy).then(|| (status.message.clone(), None)),
         }
-        InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => {
-            let cause = innermost(error);
-            let reason = format!("no answer from the API server: {cause}");
-            return Some(Change::Failed(reason, None));
-        }
-        NoResourceVersion => return Some(Change::Failed(error.to_string(), None)),
     };
-    let details = status.details.as_ref();
-    match status.code {
-        404 => Some(Change::Unserved),
-        410 => None,
-        _ if details.is_some_and(|details| details.retry_after_seconds > 0) => None,
-        code => {
-            let cause = (code == 403).then_some(Cause::Forbidden);
-            Some(Change::Failed(status.message.clone(), cause))
+    let failed = |error: &kube::Error, is_list: bool| match error {
+        Api(status) => refused(status),
+        // The way in which the connection ended does not matter to the user.
+        HyperError(_) => Some(("the API server's answer broke off".to_owned(), None)),
+        ReadEvents(_) if !is_list => Some(("the API server's answer broke off".to_owned(), None)),
+        error => {
+            let cause = innermost(error);
+            Some((format!("no answer from the API server: {cause}"), None))
         }
-    }
+    };
+    let (words, error) = match error {
+        WatchError(status) => (refused(&status), Api(status)),
+        InitialListFailed(error) => (failed(&error, true), error),
+        WatchStartFailed(error) | WatchFailed(error) => (failed(&error, false), error),
+        NoResourceVersion => {
+            let reason = NoResourceVersion.to_string();
+            let error = ClusterError::Impossible(format!("cannot watch {path}: {reason}"));
+            return Some(Change::Failed {
+                reason,
+                cause: None,
+                error,
+            });
+        }
+    };
+    let (reason, cause) = words?;
+    Some(Change::Failed {
+        reason,
+        cause,
+        error: cluster.failure_at(path, error),
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io;
+    use std::{convert::Infallible, io, sync::Arc};
 
-    use kube::core::Status;
+    use http::{Request, Response};
+    use kube::client::Body;
     use watcher::Error::{InitialListFailed, WatchError, WatchFailed};
 
     use super::*;
 
-    #[test]
-    fn failures_are_named_in_a_few_words() {
-        let text = |error: watcher::Error| match failed(&error) {
-            Some(Change::Failed(text, _)) => text,
+    #[tokio::test]
+    async fn failures_are_named_in_a_few_words() {
+        let silent = |_: Request<Body>| async { Ok::<_, Infallible>(Response::new(Body::empty())) };
+        let client = kube::Client::new(tower::service_fn(silent), "shop");
+        let warn = Arc::new(|_: &str| {});
+        let cluster = Cluster::new(client, "shop".to_owned(), "a server".to_owned(), warn);
+        let text = |error: watcher::Error| match failed(error, &cluster, "/api/v1/pods") {
+            Some(Change::Failed { reason, .. }) => reason,
             other => format!("{other:?}"),
         };
         let refused = io::Error::from_raw_os_error(111);
@@ -346,7 +422,7 @@ mod tests {
         let forbidden = "secrets is forbidden: User \"x\" cannot watch resource";
         let refused = kube::Error::Api(status(403, forbidden).boxed());
         assert_eq!(text(InitialListFailed(refused)), forbidden);
-        assert_eq!(text(WatchError(status(404, "").boxed())), "Some(Unserved)");
+        assert_eq!(text(WatchError(status(404, "").boxed())), "not served");
         assert_eq!(text(WatchError(status(410, "old").boxed())), "None");
     }
 

@@ -5,6 +5,7 @@
 //! | `page` | the whole content, when more than regions has changed |
 //! | `regions` | the regions that have changed, by their ids |
 //! | `alive` | the same word; sent when there was no other event for a while |
+//! | `again` | the browser has to open the page again; the connection ends |
 //! | `failed` | the reason that the page cannot be read now; the connection ends |
 //! | `ended` | the reason that the page will not change any more; the connection ends |
 
@@ -20,7 +21,9 @@ use tokio::{
 };
 
 use crate::{
-    feed::{Content, Feed},
+    failure::Failure,
+    feed::{Content, Shown},
+    feeds::{Admission, OpenPage},
     regions::Rendered,
 };
 
@@ -44,8 +47,7 @@ struct Change<'a> {
 
 /// A browser, with the content that it has of a page.
 struct Viewer {
-    /// The feed goes on as long as somebody has it.
-    _feed: Arc<Feed>,
+    page: OpenPage,
     contents: watch::Receiver<Content>,
     /// The name of the content that it had before the first event.
     version: String,
@@ -56,14 +58,14 @@ struct Viewer {
 
 /// The events of a page from the content `version` on.
 pub(crate) fn events(
-    feed: Arc<Feed>,
+    page: OpenPage,
     version: String,
 ) -> impl Stream<Item = Result<Event, Infallible>> + Send {
-    let mut contents = feed.contents();
+    let mut contents = page.contents();
     // The first content may be another one than that of the loaded page.
     contents.mark_changed();
     let viewer = Viewer {
-        _feed: feed,
+        page,
         contents,
         version,
         shown: None,
@@ -92,29 +94,41 @@ impl Viewer {
             let content = self.contents.borrow_and_update().clone();
             match content {
                 Content::Nothing => {}
-                Content::Ended(failure) => {
-                    self.has_ended = true;
-                    let name = if failure.is_lasting() {
-                        "ended"
-                    } else {
-                        "failed"
-                    };
-                    let text = printable(&failure.message, &[]);
-                    return Some(Event::default().event(name).data(text));
-                }
-                Content::Shown(now, trouble) => {
-                    if let Some(event) = self.change(now, trouble) {
-                        return Some(event);
+                Content::Ended(failure) => return Some(self.end(&failure)),
+                Content::Shown(shown) => match self.page.admit(&shown).await {
+                    Ok(Admission::Granted) => {
+                        if let Some(event) = self.change(shown) {
+                            return Some(event);
+                        }
                     }
-                }
+                    Ok(Admission::Elsewhere) => {
+                        self.has_ended = true;
+                        return Some(Event::default().event("again").data("again"));
+                    }
+                    Err(failure) => return Some(self.end(&failure)),
+                },
             }
         }
     }
 
+    /// The last event.
+    fn end(&mut self, failure: &Failure) -> Event {
+        self.has_ended = true;
+        let name = if failure.is_lasting() {
+            "ended"
+        } else {
+            "failed"
+        };
+        Event::default()
+            .event(name)
+            .data(printable(&failure.message, &[]))
+    }
+
     /// The event for a content; `None` if the browser has it. The first event is always sent, as the
     /// browser may show that it is not up to date.
-    fn change(&mut self, now: Arc<Rendered>, trouble: Option<String>) -> Option<Event> {
-        let trouble = trouble.map(|text| printable(&text, &[]).into_owned());
+    fn change(&mut self, shown: Shown) -> Option<Event> {
+        let now = shown.rendered;
+        let trouble = shown.trouble.map(|text| printable(&text, &[]).into_owned());
         let is_same =
             self.shown.is_some() && self.version == now.version && self.trouble == trouble;
         let regions = match &self.shown {

@@ -1,7 +1,7 @@
-//! Feeds: the present content of pages, shared by all that look at them.
+//! Feeds: the present answer to a question, and the pages that are rendered from it.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, BTreeSet},
     mem,
     sync::{Arc, Weak},
     time::Duration,
@@ -12,34 +12,72 @@ use http::StatusCode;
 use k8s_openapi::jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::{
-    sync::watch,
+    sync::{Notify, watch},
     task::AbortHandle,
     time::{Instant, sleep, timeout},
 };
 
-use crate::{failure::Failure, pages::Page, regions::Rendered};
+use crate::{
+    credentials::Credentials,
+    failure::Failure,
+    pages::Page,
+    regions::Rendered,
+    rights::{Access, required},
+    viewer::Viewer,
+};
 
 /// The longest time until a page is rendered again without a change, for states that depend on the
 /// time.
 const TICK: Duration = Duration::from_secs(30);
-/// The time for which a feed goes on after the last look at its page: the browser asks for events
-/// after it has loaded the page.
-const LINGER: Duration = Duration::from_secs(15);
-/// The pause after a page was rendered, as a multiple of the time for it: other pages are rendered in
-/// the same thread.
+/// The pause after pages were rendered, as a multiple of the time for it: other pages are rendered in
+/// the same threads.
 const PAUSES: u32 = 4;
-/// The number of pages that are followed at a time for one viewer.
-const MAX_FEEDS: usize = 64;
 
-/// The feeds of all pages that are open.
-#[derive(Clone, Default)]
-pub(crate) struct Feeds(Arc<Mutex<HashMap<String, Weak<Feed>>>>);
-
-/// The content of a page, as it changes. Its watches end with the last user.
-pub(crate) struct Feed {
-    contents: watch::Receiver<Content>,
+/// The answer to a question, as it changes, with the pages that show it. Its watches end with the last
+/// viewer.
+pub(crate) struct Feed<P: Page> {
+    views: Arc<Views<P>>,
+    state: watch::Receiver<State>,
+    credentials: Option<Arc<Credentials>>,
     task: AbortHandle,
 }
+
+/// The state of a feed.
+#[derive(Clone, Debug, Default)]
+enum State {
+    /// Nothing was read yet.
+    #[default]
+    Opening,
+    /// The rights that the answer requires; `None` if it is for the viewer who has opened the feed.
+    Open(Option<Arc<BTreeSet<Access>>>),
+    /// There will be no further answer.
+    Ended,
+}
+
+/// Ends the pages of a feed, also if rendering one of them has panicked.
+struct End<P: Page> {
+    views: Arc<Views<P>>,
+    state: watch::Sender<State>,
+    failure: Failure,
+}
+
+impl<P: Page> Drop for End<P> {
+    fn drop(&mut self) {
+        self.state.send_replace(State::Ended);
+        self.views
+            .render(false, |_| Content::Ended(self.failure.clone()));
+    }
+}
+
+/// The pages of a feed.
+struct Views<P> {
+    open: Mutex<BTreeMap<String, (P, Weak<View>)>>,
+    added: Notify,
+}
+
+/// A page of a feed, with the filters of its viewers.
+#[derive(Debug)]
+pub(crate) struct View(watch::Sender<Content>);
 
 /// The content of a page.
 #[derive(Clone, Debug, Default)]
@@ -47,90 +85,148 @@ pub(crate) enum Content {
     /// Nothing was read yet.
     #[default]
     Nothing,
-    /// The last answer, and the reason if it is not up to date.
-    Shown(Arc<Rendered>, Option<String>),
+    /// The last answer.
+    Shown(Shown),
     /// There will be no further content.
     Ended(Failure),
 }
 
-impl Drop for Feed {
+/// A rendered answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Shown {
+    pub(crate) rendered: Arc<Rendered>,
+    /// The reason that it is not up to date.
+    pub(crate) trouble: Option<String>,
+    /// The rights that it requires; `None` if it is for the viewer who has opened the feed.
+    pub(crate) required: Option<Arc<BTreeSet<Access>>>,
+}
+
+impl<P: Page> Drop for Feed<P> {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Feeds {
-    /// The feed of a page. `base` is the path before those of all pages.
+impl<P: Page> Feed<P> {
+    /// Starts to follow the question of a page with the rights of a viewer. `base` is the path before
+    /// those of all pages.
+    pub(crate) fn start(viewer: &Viewer, base: &str, page: &P) -> Self {
+        let credentials = viewer.token().cloned().map(Credentials::new);
+        let views = Arc::new(Views {
+            open: Mutex::default(),
+            added: Notify::new(),
+        });
+        let (sender, state) = watch::channel(State::Opening);
+        let cluster = viewer.open(credentials.as_ref());
+        let follow = follow(
+            cluster,
+            base.to_owned(),
+            page.clone(),
+            Arc::clone(&views),
+            sender,
+        );
+        Self {
+            views,
+            state,
+            credentials,
+            task: tokio::spawn(follow).abort_handle(),
+        }
+    }
+
+    /// The tokens of the requests; `None` if there is only one viewer.
+    pub(crate) fn credentials(&self) -> Option<&Arc<Credentials>> {
+        self.credentials.as_ref()
+    }
+
+    /// True if the feed goes on, and a viewer may see its answers.
     ///
     /// # Errors
-    /// If too many pages are open.
-    pub(crate) fn of<P: Page>(
-        &self,
-        cluster: &Cluster,
-        base: &str,
-        page: P,
-    ) -> Result<Arc<Feed>, Failure> {
+    /// If the token of the viewer is not valid any more.
+    pub(crate) async fn is_for(&self, viewer: &Viewer) -> Result<bool, Failure> {
+        let mut state = self.state.clone();
+        let is_only = |token| self.credentials.as_ref().is_none_or(|it| it.is_only(token));
+        if viewer.token().is_none_or(is_only) {
+            return Ok(!matches!(*state.borrow(), State::Ended));
+        }
+        let read = state
+            .wait_for(|state| !matches!(state, State::Opening))
+            .await;
+        let read = read.map(|state| state.clone()).unwrap_or_default();
+        match read {
+            State::Open(Some(required)) => viewer.may(&required).await,
+            State::Opening | State::Open(None) | State::Ended => Ok(false),
+        }
+    }
+
+    /// The page that shows the answers.
+    pub(crate) fn view(&self, page: P) -> Arc<View> {
+        let mut open = self.views.open.lock();
+        open.retain(|_, (_, view)| view.strong_count() > 0);
         let key = page.key();
-        let mut feeds = self.0.lock();
-        if let Some(feed) = feeds.get(&key).and_then(Weak::upgrade)
-            && !matches!(*feed.contents.borrow(), Content::Ended(_))
-        {
-            return Ok(feed);
+        if let Some(view) = open.get(&key).and_then(|(_, view)| view.upgrade()) {
+            return view;
         }
-        feeds.retain(|_, feed| feed.strong_count() > 0);
-        if feeds.len() >= MAX_FEEDS {
-            let message = format!("{MAX_FEEDS} pages are open; close some of them");
-            return Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, message));
-        }
-        let (sender, contents) = watch::channel(Content::Nothing);
-        let task = tokio::spawn(follow(cluster.clone(), base.to_owned(), page, sender));
-        let feed = Arc::new(Feed {
-            contents,
-            task: task.abort_handle(),
-        });
-        feeds.insert(key, Arc::downgrade(&feed));
-        drop(feeds);
-        Ok(feed)
+        let view = Arc::new(View(watch::Sender::new(Content::Nothing)));
+        open.insert(key, (page, Arc::downgrade(&view)));
+        self.views.added.notify_one();
+        view
     }
 }
 
-impl Feed {
+impl View {
     /// The contents from now on.
     pub(crate) fn contents(&self) -> watch::Receiver<Content> {
-        self.contents.clone()
+        self.0.subscribe()
     }
+}
 
-    /// The first content. The feed goes on for a while after it.
-    ///
-    /// # Errors
-    /// If the page cannot be read.
-    pub(crate) async fn first(self: Arc<Self>) -> Result<(Arc<Rendered>, Option<String>), Failure> {
-        let mut contents = self.contents();
-        let read = contents.wait_for(|content| !matches!(content, Content::Nothing));
-        let content = read
-            .await
-            .map(|content| content.clone())
-            .unwrap_or_default();
-        match content {
-            Content::Shown(rendered, trouble) => {
-                tokio::spawn(async move {
-                    sleep(LINGER).await;
-                    drop(self);
-                });
-                Ok((rendered, trouble))
+impl<P: Page> Views<P> {
+    /// Renders all pages, or those that have no content yet.
+    fn render(&self, only_new: bool, render: impl Fn(&P) -> Content) {
+        let open = self.open.lock().clone();
+        for (page, view) in open.values() {
+            if let Some(view) = view.upgrade()
+                && !(only_new && !matches!(*view.0.borrow(), Content::Nothing))
+            {
+                view.0.send_replace(render(page));
             }
-            Content::Ended(failure) => Err(failure),
-            // The task has panicked.
-            Content::Nothing => Err(Failure::new(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "the page cannot be drawn",
-            )),
         }
     }
 }
 
-/// Follows a page until its object does not exist any more.
-async fn follow<P: Page>(cluster: Cluster, base: String, page: P, sender: watch::Sender<Content>) {
+/// Follows a question until its object does not exist any more.
+async fn follow<P: Page>(
+    cluster: Cluster,
+    base: String,
+    page: P,
+    views: Arc<Views<P>>,
+    state: watch::Sender<State>,
+) {
+    let mut end = End {
+        views,
+        state,
+        failure: Failure::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the page cannot be drawn",
+        ),
+    };
+    end.failure = match read(cluster, &base, &page, &end.views, &end.state).await {
+        Ok(()) => {
+            let message = format!("{} has been deleted", page.name());
+            Failure::new(StatusCode::GONE, message)
+        }
+        Err(failure) => failure,
+    };
+}
+
+/// Renders the answers as long as the object of the question exists.
+async fn read<P: Page>(
+    cluster: Cluster,
+    base: &str,
+    page: &P,
+    views: &Views<P>,
+    state: &watch::Sender<State>,
+) -> Result<(), Failure> {
     let notes = Arc::new(Mutex::new(Vec::<String>::new()));
     let sink = Arc::clone(&notes);
     let cluster = cluster.with_warnings(Arc::new(move |text: &str| {
@@ -139,29 +235,31 @@ async fn follow<P: Page>(cluster: Cluster, base: String, page: P, sender: watch:
             notes.push(text.to_owned());
         }
     }));
-    let mut follower = match Follower::start(&cluster, page.clone()).await {
-        Ok(follower) => follower,
-        Err(error) => return end(&sender, error.into()),
-    };
+    let mut follower = Follower::start(&cluster, page.clone()).await?;
     let mut remarks = mem::take(&mut *notes.lock());
+    let mut only_new = false;
     loop {
         let start = Instant::now();
-        let rendered = page.render(follower.last(), &base, &remarks, Timestamp::now());
-        let trouble = follower.trouble().map(str::to_owned);
-        sender.send_replace(Content::Shown(Arc::new(rendered), trouble));
+        let required = required(follower.lists());
+        state.send_replace(State::Open(required.clone()));
+        views.render(only_new, |page| {
+            let rendered = page.render(follower.last(), base, &remarks, Timestamp::now());
+            Content::Shown(Shown {
+                rendered: Arc::new(rendered),
+                trouble: follower.trouble().map(str::to_owned),
+                required: required.clone(),
+            })
+        });
         sleep(start.elapsed() * PAUSES).await;
-        match timeout(TICK, follower.next()).await {
-            Ok(true) => remarks = mem::take(&mut *notes.lock()),
-            // The answer is the same, and so are the notes about it.
-            Err(_) => {}
-            Ok(false) => {
-                let message = format!("{} has been deleted", page.name());
-                return end(&sender, Failure::new(StatusCode::GONE, message));
-            }
+        only_new = false;
+        tokio::select! {
+            next = timeout(TICK, follower.next()) => match next {
+                Ok(true) => remarks = mem::take(&mut *notes.lock()),
+                // The answer is the same, and so are the notes about it.
+                Err(_) => {}
+                Ok(false) => return Ok(()),
+            },
+            () = views.added.notified() => only_new = true,
         }
     }
-}
-
-fn end(sender: &watch::Sender<Content>, failure: Failure) {
-    sender.send_replace(Content::Ended(failure));
 }

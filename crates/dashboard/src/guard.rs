@@ -1,9 +1,9 @@
-//! Protection of a dashboard on this machine against other web pages and other users.
+//! Protection of a dashboard against other web pages, and against other users of its machine.
 
 use http::{
     HeaderMap, HeaderName, HeaderValue,
     header::{
-        CACHE_CONTROL, CONTENT_SECURITY_POLICY, COOKIE, HOST, REFERRER_POLICY,
+        CACHE_CONTROL, CONTENT_SECURITY_POLICY, COOKIE, HOST, ORIGIN, REFERRER_POLICY,
         X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
     },
 };
@@ -79,6 +79,17 @@ pub(crate) fn is_of_other_page(headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let is_other = matches!(text("sec-fetch-site"), Some("cross-site" | "same-site"));
     is_other && text("sec-fetch-dest") != Some("document")
+}
+
+/// True if a page of this dashboard has sent a form. Browsers add one of these headers, which scripts
+/// cannot change.
+pub(crate) fn is_own_form(headers: &HeaderMap) -> bool {
+    let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    if let Some(site) = text(&HeaderName::from_static("sec-fetch-site")) {
+        return site == "same-origin";
+    }
+    let origin = text(&ORIGIN).and_then(|origin| origin.split_once("://"));
+    origin.is_some_and(|(_, host)| text(&HOST) == Some(host))
 }
 
 /// Adds the headers of all responses.
@@ -163,6 +174,50 @@ mod tests {
             !is_of_other_page(&HeaderMap::new()),
             "a client that is no browser"
         );
+    }
+
+    #[test]
+    fn only_own_forms_are_accepted() {
+        for (fields, expected) in [
+            (&[("sec-fetch-site", "same-origin")][..], true),
+            (&[("sec-fetch-site", "same-site")], false),
+            (&[("sec-fetch-site", "cross-site")], false),
+            (&[("sec-fetch-site", "none")], false),
+            (
+                &[
+                    ("origin", "https://baton.example"),
+                    ("host", "baton.example"),
+                ],
+                true,
+            ),
+            (&[("origin", "http://a:8080"), ("host", "a:8080")], true),
+            (
+                &[
+                    ("origin", "https://evil.example"),
+                    ("host", "baton.example"),
+                ],
+                false,
+            ),
+            (&[("origin", "null"), ("host", "null")], false),
+            (
+                &[
+                    ("sec-fetch-site", "cross-site"),
+                    ("origin", "https://baton.example"),
+                    ("host", "baton.example"),
+                ],
+                false,
+            ),
+            (&[("host", "baton.example")], false),
+            (&[], false),
+        ] {
+            let fields = fields.iter().map(|(name, value)| {
+                (
+                    HeaderName::from_static(name),
+                    HeaderValue::from_static(value),
+                )
+            });
+            assert_eq!(is_own_form(&fields.collect()), expected);
+        }
     }
 
     #[test]

@@ -11,6 +11,10 @@ pub(crate) struct Layout<'a> {
     pub(crate) base: &'a str,
     /// The name of the cluster.
     pub(crate) cluster: &'a str,
+    /// The name of the viewer, if there are several and the server reports it.
+    pub(crate) user: Option<&'a str>,
+    /// True if the viewer can log out.
+    pub(crate) can_leave: bool,
 }
 
 impl Layout<'_> {
@@ -22,19 +26,45 @@ impl Layout<'_> {
         self.frame(&page.title, trouble, &main)
     }
 
-    /// A page with the reason that there is no content. `way_out` is the address of a page that may be
-    /// readable, and its namespace.
-    pub(crate) fn failure(&self, failure: &Failure, way_out: Option<(String, &str)>) -> Markup {
+    /// A page with the reason that there is no content. With a namespace, it has a form for the overview
+    /// of one namespace, which may be readable.
+    pub(crate) fn failure(&self, failure: &Failure, namespace: Option<&str>) -> Markup {
         let main = html! {
             main #main tabindex="-1" {
                 h1 { (failure.heading()) }
                 p.message { (Text(&failure.message)) }
-                @if let Some((address, namespace)) = way_out {
-                    p { a href=(address) { "Show the namespace " (Text(namespace)) " only" } }
+                @if let Some(namespace) = namespace {
+                    p { "You may have rights in one namespace only:" }
+                    form.filter method="get" action={ (self.base) "/" } {
+                        label { "Namespace " input name="namespace" value=(Text(namespace)); }
+                        button { "Show" }
+                    }
                 }
             }
         };
         self.frame(failure.heading(), None, &main)
+    }
+
+    /// The login page. `next` is the address of the page to go to, and `why` the reason that the viewer
+    /// is not let in, if there is one.
+    pub(crate) fn login(&self, next: &str, why: Option<&Failure>) -> Markup {
+        let main = html! {
+            main #main tabindex="-1" {
+                h1 { "Log in" }
+                @if let Some(why) = why { p.trouble role="alert" { (Text(&why.message)) } }
+                form.login method="post" action={ (self.base) "/login" } {
+                    label for="token" { "Bearer token" }
+                    input #token type="password" name="token" required autocomplete="off" autofocus;
+                    input type="hidden" name="next" value=(next);
+                    button { "Log in" }
+                }
+                p {
+                    "All requests to the cluster are made with the token, so the pages show what its user may read. "
+                    "Service accounts get one by " code { "kubectl create token NAME" } "."
+                }
+            }
+        };
+        self.frame("Log in", None, &main)
     }
 
     fn frame(&self, title: &str, trouble: Option<&str>, main: &Markup) -> Markup {
@@ -60,6 +90,12 @@ impl Layout<'_> {
                             a href={ (self.base) "/clusters" } { "Clusters" }
                         }
                         span.cluster { (Text(self.cluster)) }
+                        @if let Some(user) = self.user { span.user { (Text(user)) } }
+                        @if self.can_leave {
+                            form.leave method="post" action={ (self.base) "/logout" } {
+                                button { "Log out" }
+                            }
+                        }
                         span #live role="status" aria-live="polite" {}
                     }
                     p #trouble.trouble role="alert" hidden[trouble.is_none()] {

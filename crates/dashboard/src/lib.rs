@@ -10,22 +10,31 @@
 //! date.
 //!
 //! # Guarantees
-//! - Requests to the cluster are those of the viewer, so a page shows what the viewer may read.
+//! - Requests to the cluster have the credentials of a viewer, so a page shows what the viewer may read.
+//!   Viewers share a feed if the API server has granted them, in the last minute, the rights to all lists
+//!   of its answer.
 //! - No page writes.
 //! - Texts of the cluster are escaped, and the browser runs no script and no style but those of this
 //!   crate.
 
 mod app;
 mod assets;
+mod credentials;
+mod entry;
 mod events;
 mod failure;
 mod feed;
+mod feeds;
 mod guard;
 mod hex;
 mod html;
 mod layout;
+mod login;
 mod pages;
 mod regions;
+mod rights;
+mod token;
+mod viewer;
 
-pub use app::Dashboard;
+pub use app::{Counts, Dashboard, Settings};
 pub use guard::Key;

@@ -22,8 +22,14 @@ pub(crate) trait Page:
     /// The title: the name of the object that the page is about, if any.
     fn name(&self) -> String;
 
-    /// A text that is the same for pages with the same content, and for no others.
-    fn key(&self) -> String;
+    /// A text that is the same for pages with the same question, and for no others.
+    fn question(&self) -> String;
+
+    /// A text that is the same for pages of a question that show its answer in the same way, and for no
+    /// others.
+    fn key(&self) -> String {
+        String::new()
+    }
 
     /// The content of the page.
     fn content(&self, answer: &Self::Answer, around: Around<'_>, regions: &mut Regions) -> Markup;

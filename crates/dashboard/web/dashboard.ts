@@ -21,6 +21,7 @@ function start(page: HTMLElement): void {
       signal: connection.signal,
       version: () => version,
       change: (name: string, data: string) => {
+        if (name === "again") return "again";
         if (name === "ended" || name === "failed") {
           trouble(`Not up to date: ${data}`);
           if (name === "failed") return "again";

@@ -62,7 +62,7 @@ async function read(listener: Listener, onEvent: () => void): Promise<"end" | "b
       signal: connection.signal,
     });
     if (!response.ok || response.body === null) {
-      refused(response);
+      await refused(response);
       return "broken";
     }
     let end: "go on" | "again" | "end" = "go on";
@@ -97,7 +97,7 @@ async function reload(listener: Listener): Promise<void> {
   try {
     const response = await fetch(location.href, { cache: "no-store", signal: listener.signal });
     if (!response.ok) {
-      refused(response);
+      await refused(response);
     } else {
       listener.reload(await response.text());
       say("read again every 15 seconds, as its events do not arrive");
@@ -117,8 +117,9 @@ function wait(time: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** States that the server refuses the page, for instance because it has a new key after a restart. */
-function refused(response: Response): void {
-  const why = response.status === 401 ? "open the address that the dashboard has printed" : `error ${response.status}`;
+/** States the reason that the server refuses the page, for instance because the login has ended. */
+async function refused(response: Response): Promise<void> {
+  const isText = response.headers.get("Content-Type")?.startsWith("text/plain") ?? false;
+  const why = isText ? await response.text() : `error ${response.status}`;
   trouble(`Not up to date: ${why}`);
 }

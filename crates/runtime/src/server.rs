@@ -49,7 +49,7 @@ const TLS_HEADER_TIMEOUT: Duration = Duration::from_mins(2);
 /// Time limit for the handshake of TLS.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Number of connections served at a time per listener; more wait in the kernel.
-const CONNECTIONS: usize = 64;
+pub const CONNECTIONS: usize = 64;
 
 /// The address of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,7 +172,7 @@ pub async fn serve(
 ) -> Result<Servers, BindError> {
     let mut listeners = JoinSet::new();
     let mut start = |(listener, address), router| {
-        listeners.spawn(accept(listener, router, None));
+        listeners.spawn(accept(listener, router, None, CONNECTIONS));
         address
     };
     let both = metrics_addr == health_addr && metrics_addr.fixed_port().is_some();
@@ -226,13 +226,13 @@ async fn bind(
         })
 }
 
-/// Accepts connections up to a limit, and serves them, with TLS if it is given. `axum::serve` limits
+/// Accepts connections up to `limit` at a time, and serves them, with TLS if it is given. `axum::serve` limits
 /// neither their number nor the time that a client takes for its headers.
-async fn accept(listener: TcpListener, router: Router, tls: Option<TlsAcceptor>) {
+async fn accept(listener: TcpListener, router: Router, tls: Option<TlsAcceptor>, limit: usize) {
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
-        if connections.len() >= CONNECTIONS {
+        if connections.len() >= limit {
             connections.join_next().await;
         }
         match listener.accept().await {

@@ -314,6 +314,11 @@ impl Lists {
         self.read.get(request)
     }
 
+    /// All collections as they were last read.
+    pub fn iter(&self) -> impl Iterator<Item = (&ListRequest, &List)> {
+        self.read.iter()
+    }
+
     /// A collection as it was last read, to be changed.
     pub fn get_mut(&mut self, request: &ListRequest) -> Option<&mut List> {
         self.read.get_mut(request)

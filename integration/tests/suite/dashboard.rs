@@ -1,4 +1,6 @@
-//! `kubectl baton dashboard`: pages about a cluster, live, with the rights of the user.
+//! The dashboard: pages about a cluster, live, with the rights of the user.
+
+mod login;
 
 use std::net::SocketAddr;
 
@@ -9,6 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
 /// A browser that has opened the address of a dashboard.
+#[derive(Clone)]
 struct Browser {
     address: SocketAddr,
     cookie: String,
@@ -42,13 +45,21 @@ impl Browser {
         stream
     }
 
-    /// The head and the body of an answer.
+    /// The head and the body of the answer to a request for a page.
     async fn get(&self, path: &str) -> (String, String) {
-        let mut answer = String::new();
-        let mut stream = self.request(path, "").await;
-        stream.read_to_string(&mut answer).await.unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.to_owned(), body.to_owned())
+        answer(&mut self.request(path, "").await).await
+    }
+
+    /// The head and the body of the answer to a form.
+    async fn post(&self, path: &str, headers: &str, form: &str) -> (String, String) {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let (host, cookie, length) = (self.address, &self.cookie, form.len());
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: {host}\r\nCookie: {cookie}\r\nConnection: close\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {length}\r\n{headers}\r\n{form}"
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        answer(&mut stream).await
     }
 
     /// The events of a page after the given content of it.
@@ -61,6 +72,14 @@ impl Browser {
             read: String::new(),
         }
     }
+}
+
+/// The head and the body of an answer.
+async fn answer(stream: &mut TcpStream) -> (String, String) {
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), body.to_owned())
 }
 
 /// The events of a page.

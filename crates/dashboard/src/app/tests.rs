@@ -66,13 +66,17 @@ fn dashboard() -> (Router, Key) {
     let cluster = Cluster::new(client, "shop".to_owned(), "a recording".to_owned(), warn);
     let key = Key::random().unwrap();
     let dashboard = Dashboard {
-        cluster,
-        key: key.clone(),
-        port: 8080,
-        start: "/".to_owned(),
+        entry: Entry::Own(Own {
+            key: key.clone(),
+            port: 8080,
+            start: "/".to_owned(),
+            viewer: Viewer::alone(cluster),
+        }),
+        title: "a recording".to_owned(),
+        base: String::new(),
         feeds: Feeds::default(),
     };
-    (dashboard.router(), key)
+    (Arc::new(dashboard).router(), key)
 }
 
 async fn get(

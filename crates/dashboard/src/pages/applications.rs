@@ -62,7 +62,7 @@ impl Page for ApplicationPage {
         self.0.target.to_string()
     }
 
-    fn key(&self) -> String {
+    fn question(&self) -> String {
         format!("{} {}", self.0.target, self.0.namespace)
     }
 

@@ -106,7 +106,7 @@ impl Page for ChainPage {
         self.target.to_string()
     }
 
-    fn key(&self) -> String {
+    fn question(&self) -> String {
         format!("{} {:?}", self.target, self.namespace)
     }
 

@@ -57,7 +57,7 @@ impl Page for ClustersPage {
         "Clusters".to_owned()
     }
 
-    fn key(&self) -> String {
+    fn question(&self) -> String {
         "clusters".to_owned()
     }
 

@@ -48,7 +48,7 @@ impl OverviewPage {
         (namespace.is_empty() || is_label(namespace)).then_some(Self { filter })
     }
 
-    fn question(&self) -> OverviewOf {
+    fn of(&self) -> OverviewOf {
         let namespace = self.filter.namespace.clone().unwrap_or_default();
         OverviewOf(Selection {
             all_namespaces: namespace.is_empty(),
@@ -69,7 +69,7 @@ impl Question for OverviewPage {
     type Answer = Overview;
 
     fn answer(&self, lists: &Lists) -> Result<Overview, NoAnswer> {
-        self.question().answer(lists)
+        self.of().answer(lists)
     }
 
     fn trim(object: &mut Value) {
@@ -82,8 +82,15 @@ impl Page for OverviewPage {
         "Overview".to_owned()
     }
 
+    fn question(&self) -> String {
+        format!(
+            "overview {}",
+            self.filter.namespace.as_deref().unwrap_or_default()
+        )
+    }
+
     fn key(&self) -> String {
-        format!("overview {:?}", self.filter)
+        format!("{:?}", self.filter)
     }
 
     fn content(&self, answer: &Overview, around: Around<'_>, regions: &mut Regions) -> Markup {

@@ -109,8 +109,12 @@ impl Page for SitesPage {
         self.target.to_string()
     }
 
+    fn question(&self) -> String {
+        format!("{} {}", self.target, self.namespace)
+    }
+
     fn key(&self) -> String {
-        format!("{} {} {:?}", self.target, self.namespace, self.filter)
+        format!("{:?}", self.filter)
     }
 
     fn content(&self, observed: &Observed, around: Around<'_>, regions: &mut Regions) -> Markup {

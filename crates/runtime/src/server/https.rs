@@ -1,4 +1,4 @@
-//! An HTTPS endpoint whose certificate can be replaced while it serves.
+//! Endpoints with other routes, over HTTPS with a certificate that can be replaced, or over HTTP.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -63,38 +63,61 @@ impl ResolvesServerCert for Certificate {
     }
 }
 
+/// The place and the limits of an endpoint.
+#[derive(Clone, Copy, Debug)]
+pub struct Endpoint {
+    /// The address that it listens on.
+    pub address: ListenAddr,
+    /// The purpose, for logs and errors.
+    pub purpose: &'static str,
+    /// The flag for the address, for errors.
+    pub flag: &'static str,
+    /// The number of connections that are served at a time; more wait in the kernel.
+    pub connections: usize,
+}
+
 /// A running endpoint. It ends, with every connection, when this is dropped.
 #[derive(Debug)]
-pub struct HttpsServer {
+pub struct Server {
     /// The address that clients connect to.
     pub address: SocketAddr,
     _listener: JoinSet<()>,
 }
 
-/// Starts an endpoint with these routes. `None` if it is turned off. `purpose` and `flag` are for the
-/// error.
+/// Starts an endpoint with these routes: over HTTPS, or over HTTP without a certificate. `None` if it is
+/// turned off.
 ///
 /// # Errors
 /// If listening on the address fails, or if TLS cannot be set up.
-pub async fn serve_https(
-    address: &ListenAddr,
-    (purpose, flag): (&'static str, &'static str),
+pub async fn serve_routes(
+    endpoint: Endpoint,
     router: Router,
-    certificate: &Certificate,
-) -> Result<Option<HttpsServer>, HttpsError> {
-    let Some((listener, address)) = bind(address, purpose, flag).await? else {
+    certificate: Option<&Certificate>,
+) -> Result<Option<Server>, HttpsError> {
+    let Endpoint {
+        address,
+        purpose,
+        flag,
+        connections,
+    } = endpoint;
+    let Some((listener, address)) = bind(&address, purpose, flag).await? else {
         return Ok(None);
     };
-    let provider = Arc::new(ring::default_provider());
-    let tls = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_cert_resolver(Arc::new(certificate.clone()));
-    let tls = TlsAcceptor::from(Arc::new(tls));
+    let tls = match certificate {
+        None => None,
+        Some(certificate) => {
+            let provider = Arc::new(ring::default_provider());
+            let tls = ServerConfig::builder_with_provider(provider)
+                .with_safe_default_protocol_versions()?
+                .with_no_client_auth()
+                .with_cert_resolver(Arc::new(certificate.clone()));
+            Some(TlsAcceptor::from(Arc::new(tls)))
+        }
+    };
     let mut listeners = JoinSet::new();
-    listeners.spawn(accept(listener, router, Some(tls)));
+    listeners.spawn(accept(listener, router, tls, connections));
     info!(%address, "serving {purpose}");
-    Ok(Some(HttpsServer {
+    Ok(Some(Server {
         address,
         _listener: listeners,
     }))
