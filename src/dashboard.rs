@@ -86,6 +86,7 @@ pub(crate) async fn run(args: DashboardArgs) -> Result<(), Error> {
         title: args.cluster_name.unwrap_or_else(|| nobody.server.clone()),
         base: args.base_path.as_str().to_owned(),
         token_header: args.token_header,
+        has_actions: args.actions,
     };
     let certificate = match args.tls_cert_file.zip(args.tls_key_file) {
         Some(files) => {

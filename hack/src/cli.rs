@@ -10,7 +10,8 @@ use crate::paths::{self, Dirs};
 use crate::test::{self, retry};
 use crate::tools::{self, Tool, Toolbox};
 use crate::{
-    adversary, book, cargo, check, demo, exec, fuzz, generate, image, interrupt, record, release,
+    adversary, book, browser, cargo, check, demo, exec, fuzz, generate, image, interrupt, record,
+    release,
 };
 
 /// The package and the binary of the bench.
@@ -83,6 +84,14 @@ enum Task {
     /// Write the pictures of the book into `docs/pictures` from what the plugin prints, on a control
     /// plane started for it.
     Pictures,
+    /// Look at the pages of the dashboard in a headless Chromium, on a control plane started for it.
+    ///
+    /// Needs npm, and a Chromium: `chromium` or the program that `BATON_CHROMIUM` names.
+    Browser {
+        /// Write the pictures of the pages into `docs/pictures`.
+        #[arg(long)]
+        pictures: bool,
+    },
     /// Build the book in `docs` into `target/book`, with a pinned mdbook.
     Book,
     /// Search all states of small worlds of revisions and objects, with the real engine.
@@ -152,6 +161,7 @@ enum Error {
     Retry(#[from] retry::Error),
     Check(#[from] check::Failed),
     Generate(#[from] generate::Error),
+    Browser(#[from] browser::Error),
     Image(#[from] image::Error),
     Release(#[from] release::Error),
     Book(#[from] book::Error),
@@ -205,6 +215,13 @@ async fn run(task: Task) -> Result<ExitCode, Error> {
             let own = std::env::current_exe().map_err(test::Error::Own)?;
             let mut tests = std::process::Command::new(own);
             tests.args(PICTURES).env("BATON_WRITE_PICTURES", "1");
+            return Err(exec::in_place(&mut tests).into());
+        }
+        Task::Browser { pictures } => {
+            let mut tests = browser::tests(&dirs).await?;
+            if pictures {
+                tests.env("BATON_WRITE_PICTURES", "1");
+            }
             return Err(exec::in_place(&mut tests).into());
         }
         Task::Book => println!("{}", book::build(&dirs).await?.display()),

@@ -24,16 +24,13 @@ const LAYERS: &[&[&str]] = &[
     &["crates/cluster"],
     &["crates/text/src/output"],
     &["crates/text"],
+    &["crates/steering"],
     &["crates/dashboard"],
     // The plugin.
     &["plugin/src/screen", "plugin/src/wait/bars"],
     &["plugin/src/error"],
     &["plugin/src"],
-    &[
-        "plugin/src/adopt",
-        "plugin/src/backup",
-        "plugin/src/rollback",
-    ],
+    &["plugin/src/adopt", "plugin/src/backup"],
     &["plugin/src/commands"],
     &["plugin/src/cli"],
     &["plugin/src/main"],

@@ -16,6 +16,7 @@ mod adversary;
 mod archive;
 pub mod bed;
 pub mod book;
+mod browser;
 pub mod cargo;
 pub mod chart;
 pub mod charts;

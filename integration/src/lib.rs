@@ -26,6 +26,7 @@
 
 pub mod agent;
 pub mod application;
+pub mod browser;
 pub mod clock;
 pub mod cluster;
 pub mod deployment;

@@ -30,6 +30,13 @@ pub(crate) enum Error {
     /// A change would be refused, so nothing was written. The exit code is 3.
     #[error("{0}")]
     Foreseen(String),
+    /// Objects would be refused, so nothing was written. The exit code is 3, after a line for each.
+    #[error("{message}")]
+    ForeseenObjects {
+        /// A line for each of the objects.
+        refused: Vec<String>,
+        message: String,
+    },
     /// Somebody else has changed the object, so nothing was written. The exit code is 4.
     #[error("{0}")]
     Overtaken(String),
@@ -53,10 +60,29 @@ impl From<ClusterError> for Error {
     }
 }
 
+impl From<baton_steering::Error> for Error {
+    fn from(error: baton_steering::Error) -> Self {
+        use baton_steering::Error as Of;
+        match error {
+            Of::Cluster(error) => error.into(),
+            Of::NotFound(text) => Self::NotFound(text),
+            Of::NoPlan(error) => Self::NoPlan(error),
+            Of::Usage(text) => Self::Usage(text),
+            Of::Impossible(text) => Self::Impossible(text),
+            Of::Foreseen { refused, message } => Self::ForeseenObjects { refused, message },
+        }
+    }
+}
+
 impl Error {
     /// True if the reader of our output has closed it, so that no report is read either.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// True if the user lacks the right to a request.
+    pub(crate) fn is_lack_of_rights(&self) -> bool {
+        matches!(self, Self::Cluster(error) if error.is_lack_of_rights())
     }
 
     /// True if the server refused a request with this status code.

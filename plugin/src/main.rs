@@ -8,11 +8,9 @@
 //! - [`adopt`] makes revisions of objects that other tools have installed.
 //! - [`backup`] stores the objects of a hub in a file, and creates them again.
 //! - [`confirm`] asks the user before a change that is hard to undo.
-//! - [`pausing`] pauses and resumes deployments and revisions.
-//! - [`events`] reads events of the API about deployments, revisions and their objects.
+//! - [`baton_steering`] pauses, rolls back and promotes, and finds the effects of changes.
 //! - [`wait`] is the loop of all waits, with their display.
-//! - [`diff`] compares revisions, the cluster and files; [`rollback`] chooses the revision for a
-//!   rollback.
+//! - [`diff`] reads the files of comparisons, and shows them with another program.
 //! - [`applications`] is about Shipper's Applications and Releases, whose revisions are chains over
 //!   clusters.
 //! - [`sites`] is about deployments to sites, which have a chain of revisions at every site.
@@ -30,11 +28,8 @@ mod commands;
 mod confirm;
 mod diff;
 mod error;
-mod events;
 mod installation;
 mod pack;
-mod pausing;
-mod rollback;
 mod screen;
 mod selection;
 mod sites;

@@ -4,16 +4,18 @@ use std::path::PathBuf;
 
 use baton_runtime::server::ListenAddr;
 use baton_terminal::kubeconfig::ConnectionArgs;
-use clap::Args;
+use clap::{ArgAction, Args};
 use http::HeaderName;
 
 use super::{
     default_log_level, env_var,
     values::{BasePath, LogFilter, LogFormat},
+    yes_or_no,
 };
 
 /// Flags of `baton dashboard`.
 #[derive(Clone, Debug, Args)]
+#[command(mut_arg("actions", yes_or_no))]
 pub(crate) struct DashboardArgs {
     /// The cluster to show. The credentials of its kubeconfig are not used.
     #[command(flatten)]
@@ -102,6 +104,13 @@ pub(crate) struct DashboardArgs {
         value_name = "NAME"
     )]
     pub token_header: HeaderName,
+
+    /// Let the pages pause, resume, roll back, promote and abort, with the rights of their viewers
+    ///
+    /// Each change has a page with its effects and a button that names the object. Without this flag, no
+    /// page changes anything.
+    #[arg(long, env = "BATON_ACTIONS", default_value_t = false, action = ArgAction::Set)]
+    pub actions: bool,
 
     /// Log level, as of `baton manager`
     #[arg(

@@ -73,6 +73,19 @@ impl ClusterError {
         }
     }
 
+    /// True if a change is refused because the user lacks a right. Quotas and admission refuse with the
+    /// same code for other reasons.
+    #[must_use]
+    pub fn is_lack_of_rights(&self) -> bool {
+        match self {
+            Self::Refused(status) => {
+                status.code == 401
+                    || (status.code == 403 && status.message.contains(" cannot patch resource "))
+            }
+            _ => false,
+        }
+    }
+
     /// True if the server refused a request with this status code.
     #[must_use]
     pub fn is_code(&self, code: u16) -> bool {

@@ -1,25 +1,24 @@
 //! The server: addresses, and the viewer of a request.
 
+mod addresses;
+mod login;
+
 use std::{io, net::SocketAddr, sync::Arc};
 
 use axum::{
-    Extension, Form, Router,
-    extract::{DefaultBodyLimit, Path, Query, Request, State},
+    Router,
+    extract::{DefaultBodyLimit, Request, State},
     middleware::{Next, from_fn, from_fn_with_state},
     response::{Html, IntoResponse as _, Redirect, Response, sse::Sse},
     routing::{get, post},
 };
 use baton_apis::url::escape;
 use baton_cluster::Cluster;
-use http::{
-    HeaderMap, HeaderName, StatusCode,
-    header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, SET_COOKIE},
-};
-use serde::Deserialize;
-use tokio::net::TcpListener;
+use http::{HeaderMap, HeaderName, StatusCode, header::ACCEPT};
+use tokio::{net::TcpListener, runtime::Handle, sync::Semaphore, task::spawn_blocking};
 
 use crate::{
-    assets::ASSETS,
+    actions::{self, Fields, Subject},
     entry::{Entered, Entry, Own},
     events::events,
     failure::Failure,
@@ -27,29 +26,25 @@ use crate::{
     guard::{Key, is_own_form, protect},
     layout::Layout,
     login::Login,
-    pages::{
-        Page,
-        applications::ApplicationPage,
-        chain::ChainPage,
-        clusters::ClustersPage,
-        overview::{OverviewFilter, OverviewPage},
-        sites::{SitesFilter, SitesPage},
-    },
-    token::Token,
+    pages::{Frame, Page},
+    reports::Report,
     viewer::Viewer,
 };
 
 /// The size of the largest form, in bytes.
 const MAX_FORM: usize = 64 * 1024;
 
+/// The number of pages that are made at the same time, each on a thread of its own.
+const THREADS: usize = 16;
+
 /// A dashboard.
 pub struct Dashboard {
     entry: Entry,
     /// The name of the cluster.
     title: String,
-    /// The path before those of all pages.
-    base: String,
+    frame: Frame,
     feeds: Feeds,
+    threads: Semaphore,
 }
 
 /// The settings of a dashboard in a cluster.
@@ -61,6 +56,8 @@ pub struct Settings {
     pub base: String,
     /// The header in which a proxy sends the bearer tokens of viewers.
     pub token_header: HeaderName,
+    /// True if the pages lead to changes of rollouts.
+    pub has_actions: bool,
 }
 
 /// The numbers of open pages and of feeds, for metrics.
@@ -82,7 +79,8 @@ impl Counts {
 
 impl Dashboard {
     /// Serves pages about a cluster to browsers that have the key, on a listener of this machine, until
-    /// the future is dropped. `namespace` is that of the first page; all if it is `None`.
+    /// the future is dropped. `namespace` is that of the first page; all if it is `None`. With
+    /// `has_actions`, the pages lead to changes of rollouts.
     ///
     /// # Errors
     /// If the system does not name the port of the listener.
@@ -91,10 +89,14 @@ impl Dashboard {
         cluster: Cluster,
         key: Key,
         namespace: Option<&str>,
+        has_actions: bool,
     ) -> io::Result<()> {
         let dashboard = Self {
             title: cluster.server.clone(),
-            base: String::new(),
+            frame: Frame {
+                base: String::new(),
+                has_actions,
+            },
             entry: Entry::Own(Own {
                 port: listener.local_addr()?.port(),
                 start: namespace.map_or_else(|| "/".to_owned(), |it| overview_of("", it)),
@@ -102,6 +104,7 @@ impl Dashboard {
                 key,
             }),
             feeds: Feeds::default(),
+            threads: Semaphore::new(THREADS),
         };
         axum::serve(listener, Arc::new(dashboard).router()).await
     }
@@ -114,12 +117,14 @@ impl Dashboard {
             title,
             base,
             token_header,
+            has_actions,
         } = settings;
         let dashboard = Self {
             entry: Entry::Login(Login::new(nobody, base.clone(), token_header)),
             title,
-            base,
+            frame: Frame { base, has_actions },
             feeds: Feeds::default(),
+            threads: Semaphore::new(THREADS),
         };
         let dashboard = Arc::new(dashboard);
         (Arc::clone(&dashboard).router(), Counts(dashboard))
@@ -134,28 +139,50 @@ impl Dashboard {
     fn router(self: Arc<Self>) -> Router {
         let this = self;
         let mut pages = Router::new()
-            .route("/", get(overview))
-            .route("/chains/{kind}/{namespace}/{name}", get(chain))
-            .route("/applications/{namespace}/{name}", get(application))
-            .route("/sites/{namespace}/{name}", get(sites))
-            .route("/clusters", get(clusters))
-            .fallback(missing);
+            .route("/", get(addresses::overview))
+            .route("/chains/{kind}/{namespace}/{name}", get(addresses::chain))
+            .route(
+                "/chains/{kind}/{namespace}/{name}/diff",
+                get(addresses::diff),
+            )
+            .route(
+                "/chains/{kind}/{namespace}/{name}/revision",
+                get(addresses::revision),
+            )
+            .route(
+                "/applications/{namespace}/{name}",
+                get(addresses::application),
+            )
+            .route("/sites/{namespace}/{name}", get(addresses::sites))
+            .route("/clusters", get(addresses::clusters))
+            .fallback(addresses::missing);
+        if this.frame.has_actions {
+            pages = pages
+                .route(
+                    "/chains/{kind}/{namespace}/{name}/actions/{action}",
+                    get(addresses::preview_chain).post(addresses::perform_chain),
+                )
+                .route(
+                    "/{page}/{namespace}/{name}/actions/{action}",
+                    get(addresses::preview_other).post(addresses::perform_other),
+                );
+        }
         if matches!(this.entry, Entry::Own(_)) {
-            pages = pages.route("/assets/{name}", get(asset));
+            pages = pages.route("/assets/{name}", get(addresses::asset));
         }
         let mut router = pages.layer(from_fn_with_state(Arc::clone(&this), enter));
         if matches!(this.entry, Entry::Login(_)) {
             router = router
-                .route("/assets/{name}", get(asset))
-                .route("/login", get(login_page).post(log_in))
-                .route("/logout", post(log_out));
+                .route("/assets/{name}", get(addresses::asset))
+                .route("/login", get(login::login_page).post(login::log_in))
+                .route("/logout", post(login::log_out));
         }
-        if !this.base.is_empty() {
-            let home = format!("{}/", this.base);
+        if !this.frame.base.is_empty() {
+            let home = format!("{}/", this.frame.base);
             let start = async move || Redirect::permanent(&home);
             router = Router::new()
-                .route(&this.base, get(start))
-                .nest(&format!("{}/", this.base), router);
+                .route(&this.frame.base, get(start))
+                .nest(&format!("{}/", this.frame.base), router);
         }
         router
             .layer(from_fn(protected))
@@ -165,7 +192,7 @@ impl Dashboard {
 
     fn layout<'a>(&'a self, visit: Option<&'a Visit>) -> Layout<'a> {
         Layout {
-            base: &self.base,
+            base: &self.frame.base,
             cluster: &self.title,
             user: visit.and_then(|visit| visit.viewer.name()),
             can_leave: visit.is_some_and(|visit| visit.can_leave),
@@ -193,12 +220,97 @@ impl Dashboard {
         (StatusCode::UNAUTHORIZED, Html(page)).into_response()
     }
 
+    /// A page that is made once.
+    fn report(&self, visit: &Visit, report: Result<Report, Failure>) -> Response {
+        match report {
+            Ok(report) => {
+                let page = self.layout(Some(visit)).report(&report);
+                Html(page.into_string()).into_response()
+            }
+            Err(failure) => self.failure(visit, &failure),
+        }
+    }
+
+    /// The page with the effects of a change. `subject` is `None` if the address names no object.
+    async fn preview(
+        &self,
+        visit: &Visit,
+        action: &str,
+        subject: Option<Subject>,
+        fields: Fields,
+    ) -> Response {
+        let (Some(subject), Ok(action)) = (subject, action.parse()) else {
+            return self.missing(visit);
+        };
+        let (cluster, base) = self.subjects(visit);
+        let preview = async move || {
+            Ok::<_, Failure>(actions::preview(&cluster, &base, action, &subject, &fields).await)
+        };
+        let report = self.aside(preview).await;
+        self.report(visit, report)
+    }
+
+    /// Makes a change, and leads to the page of its object.
+    async fn perform(
+        &self,
+        visit: &Visit,
+        headers: &HeaderMap,
+        action: &str,
+        subject: Option<Subject>,
+        fields: Fields,
+    ) -> Response {
+        let (Some(subject), Ok(action)) = (subject, action.parse()) else {
+            return self.missing(visit);
+        };
+        if !is_own_form(headers) {
+            return other_page();
+        }
+        let (cluster, base) = self.subjects(visit);
+        let perform = async move || {
+            let done = actions::perform(&cluster, action, &subject, &fields).await;
+            let refused = |error| {
+                let report = actions::refused(&base, action, &subject, &error);
+                (Failure::from(error).status, report)
+            };
+            Ok::<_, Failure>(done.map(|()| subject.address(&base)).map_err(refused))
+        };
+        match self.aside(perform).await {
+            Ok(Ok(address)) => Redirect::to(&address).into_response(),
+            Ok(Err((status, report))) => {
+                let page = self.layout(Some(visit)).report(&report);
+                (status, Html(page.into_string())).into_response()
+            }
+            Err(failure) => self.failure(visit, &failure),
+        }
+    }
+
+    /// The cluster of a viewer, and the path before those of all pages.
+    fn subjects(&self, visit: &Visit) -> (Cluster, String) {
+        (visit.viewer.cluster.clone(), self.frame.base.clone())
+    }
+
+    /// Does work on a thread of its own: comparisons of large objects take long. It goes on if the
+    /// browser leaves.
+    async fn aside<T: Send + 'static>(
+        &self,
+        work: impl AsyncFnOnce() -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        // The semaphore is never closed.
+        let _place = self.threads.acquire().await;
+        let runtime = Handle::current();
+        let done = spawn_blocking(move || runtime.block_on(work())).await;
+        done.unwrap_or_else(|_| {
+            let message = "the page cannot be drawn";
+            Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, message))
+        })
+    }
+
     /// The page at an address, or its events. `page` is `None` if the address has none.
     async fn show<P: Page>(&self, visit: Visit, page: Option<P>) -> Response {
         let Some(page) = page else {
             return self.missing(&visit);
         };
-        let open = match self.feeds.open(&visit.viewer, &self.base, page).await {
+        let open = match self.feeds.open(&visit.viewer, &self.frame, page).await {
             Ok(open) => open,
             Err(failure) => return self.failure(&visit, &failure),
         };
@@ -241,6 +353,9 @@ async fn protected(request: Request, next: Next) -> Response {
     response
 }
 
+/// The dashboard of a request.
+type App = State<Arc<Dashboard>>;
+
 /// Lets in viewers.
 async fn enter(State(this): App, mut request: Request, next: Next) -> Response {
     let (headers, uri) = (request.headers().clone(), request.uri().clone());
@@ -262,148 +377,13 @@ async fn enter(State(this): App, mut request: Request, next: Next) -> Response {
         }
         Entered::Login(why) => {
             let path = uri.path_and_query().map_or("/", |it| it.as_str());
-            this.login(&format!("{}{path}", this.base), why.as_ref())
+            this.login(&format!("{}{path}", this.frame.base), why.as_ref())
         }
         Entered::Refused(response) => *response,
     }
 }
 
-type App = State<Arc<Dashboard>>;
-
-async fn overview(
-    State(this): App,
-    Extension(visit): Extension<Visit>,
-    Query(filter): Query<OverviewFilter>,
-) -> Response {
-    this.show(visit, OverviewPage::new(filter)).await
-}
-
-async fn chain(
-    State(this): App,
-    Extension(visit): Extension<Visit>,
-    Path((kind, namespace, name)): Path<(String, String, String)>,
-) -> Response {
-    let page = ChainPage::new(&kind, &namespace, &name);
-    this.show(visit, page).await
-}
-
-async fn application(
-    State(this): App,
-    Extension(visit): Extension<Visit>,
-    Path((namespace, name)): Path<(String, String)>,
-) -> Response {
-    this.show(visit, ApplicationPage::new(&namespace, &name))
-        .await
-}
-
-async fn sites(
-    State(this): App,
-    Extension(visit): Extension<Visit>,
-    Path((namespace, name)): Path<(String, String)>,
-    Query(filter): Query<SitesFilter>,
-) -> Response {
-    this.show(visit, SitesPage::new(&namespace, &name, filter))
-        .await
-}
-
-async fn clusters(State(this): App, Extension(visit): Extension<Visit>) -> Response {
-    this.show(visit, Some(ClustersPage)).await
-}
-
-async fn asset(Path(name): Path<String>) -> Response {
-    let Some(asset) = ASSETS.iter().find(|asset| asset.name == name) else {
-        return (StatusCode::NOT_FOUND, "this file does not exist").into_response();
-    };
-    // The address has the version of the content.
-    let headers = [
-        (CONTENT_TYPE, asset.media_type),
-        (CACHE_CONTROL, "max-age=31536000, immutable"),
-    ];
-    (headers, asset.content).into_response()
-}
-
-async fn missing(State(this): App, Extension(visit): Extension<Visit>) -> Response {
-    this.missing(&visit)
-}
-
-/// The address of the login page.
-#[derive(Deserialize)]
-struct LoginPage {
-    next: Option<String>,
-    /// Present after a login.
-    done: Option<String>,
-}
-
-/// The login page. After a login, the page that was wanted.
-async fn login_page(
-    State(this): App,
-    headers: HeaderMap,
-    Query(asked): Query<LoginPage>,
-) -> Response {
-    let Entry::Login(login) = &this.entry else {
-        return StatusCode::NOT_FOUND.into_response();
-    };
-    let next = login.next(asked.next.as_deref());
-    match login.enter(&headers).await {
-        Entered::As { .. } => Redirect::to(&next).into_response(),
-        Entered::Login(None) if asked.done.is_some() => {
-            let message = "the browser has not kept the login: it keeps one over https and on localhost only, \
-                           and with cookies";
-            let failure = Failure::new(StatusCode::UNAUTHORIZED, message);
-            this.login(&next, Some(&failure))
-        }
-        Entered::Login(why) => this.login(&next, why.as_ref()),
-        Entered::Refused(response) => *response,
-    }
-}
-
-/// The form of the login page.
-#[derive(Deserialize)]
-struct LoginForm {
-    token: String,
-    next: Option<String>,
-}
-
-async fn log_in(State(this): App, headers: HeaderMap, Form(form): Form<LoginForm>) -> Response {
-    let Entry::Login(login) = &this.entry else {
-        return StatusCode::NOT_FOUND.into_response();
-    };
-    if !is_own_form(&headers) {
-        return other_page();
-    }
-    let next = login.next(form.next.as_deref());
-    let token = Token::parse(&form.token);
-    let token = token.map_err(|error| Failure::new(StatusCode::BAD_REQUEST, error.to_string()));
-    let entered = match token {
-        Ok(token) => login.viewer(token.clone()).await.map(|_| token),
-        Err(failure) => Err(failure),
-    };
-    let token = match entered {
-        Ok(token) => token,
-        Err(failure) => return this.login(&next, Some(&failure)),
-    };
-    let done = format!("{}/login?done=1&next={}", this.base, escape(&next));
-    with_cookies(Redirect::to(&done).into_response(), login, Some(&token))
-}
-
-async fn log_out(State(this): App, headers: HeaderMap) -> Response {
-    let Entry::Login(login) = &this.entry else {
-        return StatusCode::NOT_FOUND.into_response();
-    };
-    if !is_own_form(&headers) {
-        return other_page();
-    }
-    let page = format!("{}/login", this.base);
-    with_cookies(Redirect::to(&page).into_response(), login, None)
-}
-
-fn with_cookies(mut response: Response, login: &Login, token: Option<&Token>) -> Response {
-    for cookie in login.cookies(token) {
-        response.headers_mut().append(SET_COOKIE, cookie);
-    }
-    response
-}
-
+/// The response to a form of another page.
 fn other_page() -> Response {
     let message = "this form was not sent by a page of the dashboard";
     (StatusCode::FORBIDDEN, message).into_response()

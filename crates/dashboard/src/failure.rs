@@ -1,6 +1,7 @@
 //! Reasons that a page cannot be shown.
 
 use baton_cluster::ClusterError;
+use baton_steering::Error;
 use http::StatusCode;
 
 /// The reason that a page cannot be shown, in one line for people.
@@ -29,6 +30,7 @@ impl Failure {
             StatusCode::NOT_FOUND | StatusCode::GONE => "There is no such object",
             StatusCode::SERVICE_UNAVAILABLE => "Too many pages are open",
             StatusCode::BAD_REQUEST => "This address is not valid",
+            StatusCode::CONFLICT => "This is not possible",
             _ => "The cluster cannot be read",
         }
     }
@@ -46,6 +48,20 @@ impl From<ClusterError> for Failure {
             ClusterError::NotFound(_) | ClusterError::NotServed { .. } => StatusCode::NOT_FOUND,
             ClusterError::Invalid(_) => StatusCode::BAD_REQUEST,
             _ => StatusCode::BAD_GATEWAY,
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let status = match error {
+            Error::Cluster(error) => return error.into(),
+            Error::NotFound(_) => StatusCode::NOT_FOUND,
+            Error::Usage(_) => StatusCode::BAD_REQUEST,
+            Error::NoPlan(_) | Error::Impossible(_) | Error::Foreseen { .. } => {
+                StatusCode::CONFLICT
+            }
         };
         Self::new(status, error.to_string())
     }

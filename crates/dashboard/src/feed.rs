@@ -20,7 +20,7 @@ use tokio::{
 use crate::{
     credentials::Credentials,
     failure::Failure,
-    pages::Page,
+    pages::{Frame, Page},
     regions::Rendered,
     rights::{Access, required},
     viewer::Viewer,
@@ -108,9 +108,8 @@ impl<P: Page> Drop for Feed<P> {
 }
 
 impl<P: Page> Feed<P> {
-    /// Starts to follow the question of a page with the rights of a viewer. `base` is the path before
-    /// those of all pages.
-    pub(crate) fn start(viewer: &Viewer, base: &str, page: &P) -> Self {
+    /// Starts to follow the question of a page with the rights of a viewer.
+    pub(crate) fn start(viewer: &Viewer, frame: &Frame, page: &P) -> Self {
         let credentials = viewer.token().cloned().map(Credentials::new);
         let views = Arc::new(Views {
             open: Mutex::default(),
@@ -120,7 +119,7 @@ impl<P: Page> Feed<P> {
         let cluster = viewer.open(credentials.as_ref());
         let follow = follow(
             cluster,
-            base.to_owned(),
+            frame.clone(),
             page.clone(),
             Arc::clone(&views),
             sender,
@@ -197,7 +196,7 @@ impl<P: Page> Views<P> {
 /// Follows a question until its object does not exist any more.
 async fn follow<P: Page>(
     cluster: Cluster,
-    base: String,
+    frame: Frame,
     page: P,
     views: Arc<Views<P>>,
     state: watch::Sender<State>,
@@ -210,7 +209,7 @@ async fn follow<P: Page>(
             "the page cannot be drawn",
         ),
     };
-    end.failure = match read(cluster, &base, &page, &end.views, &end.state).await {
+    end.failure = match read(cluster, &frame, &page, &end.views, &end.state).await {
         Ok(()) => {
             let message = format!("{} has been deleted", page.name());
             Failure::new(StatusCode::GONE, message)
@@ -222,7 +221,7 @@ async fn follow<P: Page>(
 /// Renders the answers as long as the object of the question exists.
 async fn read<P: Page>(
     cluster: Cluster,
-    base: &str,
+    frame: &Frame,
     page: &P,
     views: &Views<P>,
     state: &watch::Sender<State>,
@@ -243,7 +242,7 @@ async fn read<P: Page>(
         let required = required(follower.lists());
         state.send_replace(State::Open(required.clone()));
         views.render(only_new, |page| {
-            let rendered = page.render(follower.last(), base, &remarks, Timestamp::now());
+            let rendered = page.render(follower.last(), frame, &remarks, Timestamp::now());
             Content::Shown(Shown {
                 rendered: Arc::new(rendered),
                 trouble: follower.trouble().map(str::to_owned),

@@ -21,7 +21,7 @@ use crate::{
     credentials::Credentials,
     failure::Failure,
     feed::{Content, Feed, Shown, View},
-    pages::Page,
+    pages::{Frame, Page},
     viewer::Viewer,
 };
 
@@ -64,15 +64,14 @@ pub(crate) enum Admission {
 }
 
 impl Feeds {
-    /// Opens a page for a viewer, with a feed that exists if the viewer may see its answers. `base` is the
-    /// path before those of all pages.
+    /// Opens a page for a viewer, with a feed that exists if the viewer may see its answers.
     ///
     /// # Errors
     /// If too many pages are open, or the token of the viewer is not valid any more.
     pub(crate) async fn open<P: Page>(
         &self,
         viewer: &Arc<Viewer>,
-        base: &str,
+        frame: &Frame,
         page: P,
     ) -> Result<OpenPage, Failure> {
         let question = page.question();
@@ -91,7 +90,7 @@ impl Feeds {
                 let message = format!("{MAX_FEEDS} pages are open; try again later");
                 return Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, message));
             }
-            let feed = Arc::new(Feed::start(viewer, base, &page));
+            let feed = Arc::new(Feed::start(viewer, frame, &page));
             let any: Arc<AnyFeed> = feed.clone();
             feeds
                 .entry(question)

@@ -3,7 +3,7 @@
 use k8s_openapi::jiff::Timestamp;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::{assets::VERSION, failure::Failure, html::Text, regions::Rendered};
+use crate::{assets::VERSION, failure::Failure, html::Text, regions::Rendered, reports::Report};
 
 /// The parts of the frame that are the same on all pages.
 pub(crate) struct Layout<'a> {
@@ -24,6 +24,12 @@ impl Layout<'_> {
             main #main data-version=(page.version) tabindex="-1" { (PreEscaped(page.html())) }
         };
         self.frame(&page.title, trouble, &main)
+    }
+
+    /// A page that is not kept up to date.
+    pub(crate) fn report(&self, report: &Report) -> Markup {
+        let main = html! { main #main tabindex="-1" { (report.content) } };
+        self.frame(&report.title, None, &main)
     }
 
     /// A page with the reason that there is no content. With a namespace, it has a form for the overview

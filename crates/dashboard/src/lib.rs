@@ -13,10 +13,12 @@
 //! - Requests to the cluster have the credentials of a viewer, so a page shows what the viewer may read.
 //!   Viewers share a feed if the API server has granted them, in the last minute, the rights to all lists
 //!   of its answer.
-//! - No page writes.
+//! - Nothing is changed unless changes are switched on. A change needs a form of this dashboard, names its
+//!   object, and is refused if the object is not in the state that was shown.
 //! - Texts of the cluster are escaped, and the browser runs no script and no style but those of this
 //!   crate.
 
+mod actions;
 mod app;
 mod assets;
 mod credentials;
@@ -32,7 +34,9 @@ mod layout;
 mod login;
 mod pages;
 mod regions;
+mod reports;
 mod rights;
+mod subject;
 mod token;
 mod viewer;
 

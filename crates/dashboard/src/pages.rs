@@ -3,7 +3,9 @@
 pub(crate) mod applications;
 pub(crate) mod chain;
 pub(crate) mod clusters;
+mod events;
 pub(crate) mod overview;
+mod site;
 pub(crate) mod sites;
 
 use baton_view::lists::Question;
@@ -38,12 +40,17 @@ pub(crate) trait Page:
     fn render(
         &self,
         answer: &Self::Answer,
-        base: &str,
+        frame: &Frame,
         notes: &[String],
         now: Timestamp,
     ) -> Rendered {
         let mut regions = Regions::new();
-        let content = self.content(answer, Around { base, now }, &mut regions);
+        let around = Around {
+            base: &frame.base,
+            has_actions: frame.has_actions,
+            now,
+        };
+        let content = self.content(answer, around, &mut regions);
         let content = html! {
             (content)
             @if !notes.is_empty() {
@@ -57,10 +64,21 @@ pub(crate) trait Page:
     }
 }
 
+/// The settings of a dashboard that its pages depend on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Frame {
+    /// The path before those of all pages.
+    pub(crate) base: String,
+    /// True if the pages lead to changes of rollouts.
+    pub(crate) has_actions: bool,
+}
+
 /// The surroundings of a page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Around<'a> {
     /// The path before those of all pages.
     pub(crate) base: &'a str,
+    /// True if the page leads to changes of rollouts.
+    pub(crate) has_actions: bool,
     pub(crate) now: Timestamp,
 }

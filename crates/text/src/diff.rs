@@ -46,13 +46,7 @@ pub fn render(sections: &[Section], labels: &Labels, output: Output) -> String {
             text.push('\n');
         }
         let title = output.paint(Paint::Strong, &title(&section.topic));
-        let paint = match section.outcome.group() {
-            Group::Created => Paint::Good,
-            Group::Changed | Group::Recreated => Paint::Warn,
-            Group::Deleted | Group::Refused => Paint::Bad,
-            _ => Paint::Dim,
-        };
-        let verdict = output.paint(paint, &fate(&section.outcome));
+        let verdict = output.paint(paint(section), &fate(&section.outcome));
         // Writing into a string cannot fail.
         let _ = writeln!(text, "{title}: {verdict}");
         for one in &section.notes {
@@ -71,6 +65,16 @@ pub fn render(sections: &[Section], labels: &Labels, output: Output) -> String {
         text.push_str(&diff);
     }
     text
+}
+
+/// The meaning of the outcome of a section.
+pub fn paint(section: &Section) -> Paint {
+    match section.outcome.group() {
+        Group::Created => Paint::Good,
+        Group::Changed | Group::Recreated => Paint::Warn,
+        Group::Deleted | Group::Refused => Paint::Bad,
+        _ => Paint::Dim,
+    }
 }
 
 /// The title of a topic.
@@ -144,18 +148,38 @@ pub fn gone(slices: &[String]) -> String {
     }
 }
 
+/// A line of a unified diff, without its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiffLine {
+    /// The part of the diff.
+    pub part: DiffPart,
+    /// The text, with its sign.
+    pub text: String,
+}
+
+/// The part of a unified diff that a line belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiffPart {
+    /// The name of a side.
+    Side,
+    /// The place of the lines that follow.
+    Place,
+    /// A line of the first side only.
+    Removed,
+    /// A line of the second side only.
+    Added,
+    /// A line of both sides.
+    Same,
+}
+
 /// The unified diff of two sides; empty if they are equal.
-fn unified(pair: &Pair, labels: &Labels, output: Output) -> String {
+pub fn lines(pair: &Pair, labels: &Labels) -> Vec<DiffLine> {
     let (before, after) = (yaml(pair.before()), yaml(pair.after()));
     let diff = TextDiff::from_lines(before.as_str(), after.as_str());
-    let mut text = String::new();
-    let mut line = |paint: Option<Paint>, line: &str| {
-        let line = line.trim_end_matches('\n');
-        match paint {
-            Some(paint) => text.push_str(&output.paint(paint, line)),
-            None => text.push_str(line),
-        }
-        text.push('\n');
+    let mut lines = Vec::new();
+    let mut add = |part, text: &str| {
+        let text = text.trim_end_matches('\n').to_owned();
+        lines.push(DiffLine { part, text });
     };
     let label = |side: Option<&Value>, label: &str| {
         if side.is_some() { label } else { "/dev/null" }.to_owned()
@@ -171,18 +195,38 @@ fn unified(pair: &Pair, labels: &Labels, output: Output) -> String {
                 label(pair.before(), &labels.before),
                 label(pair.after(), &labels.after),
             );
-            line(Some(Paint::Strong), &format!("--- {before}"));
-            line(Some(Paint::Strong), &format!("+++ {after}"));
+            add(DiffPart::Side, &format!("--- {before}"));
+            add(DiffPart::Side, &format!("+++ {after}"));
         }
-        line(Some(Paint::Accent), &hunk.header().to_string());
+        add(DiffPart::Place, &hunk.header().to_string());
         for change in hunk.iter_changes() {
-            let (sign, paint) = match change.tag() {
-                ChangeTag::Delete => ('-', Some(Paint::Bad)),
-                ChangeTag::Insert => ('+', Some(Paint::Good)),
-                ChangeTag::Equal => (' ', None),
+            let (sign, part) = match change.tag() {
+                ChangeTag::Delete => ('-', DiffPart::Removed),
+                ChangeTag::Insert => ('+', DiffPart::Added),
+                ChangeTag::Equal => (' ', DiffPart::Same),
             };
-            line(paint, &format!("{sign}{}", change.value()));
+            add(part, &format!("{sign}{}", change.value()));
         }
+    }
+    lines
+}
+
+/// The unified diff of two sides as text; empty if they are equal.
+fn unified(pair: &Pair, labels: &Labels, output: Output) -> String {
+    let mut text = String::new();
+    for line in lines(pair, labels) {
+        let paint = match line.part {
+            DiffPart::Side => Some(Paint::Strong),
+            DiffPart::Place => Some(Paint::Accent),
+            DiffPart::Removed => Some(Paint::Bad),
+            DiffPart::Added => Some(Paint::Good),
+            DiffPart::Same => None,
+        };
+        match paint {
+            Some(paint) => text.push_str(&output.paint(paint, &line.text)),
+            None => text.push_str(&line.text),
+        }
+        text.push('\n');
     }
     text
 }

@@ -11,6 +11,7 @@ pub mod diff;
 pub mod fleet;
 pub mod output;
 pub mod overview;
+pub mod revision;
 pub mod rollout;
 pub mod status;
 pub mod tree;

@@ -24,6 +24,7 @@ pub mod children;
 pub mod content;
 pub mod delegates;
 pub mod diff;
+pub mod events;
 pub mod lists;
 pub mod object;
 pub mod overview;

@@ -1,6 +1,6 @@
 //! The dashboard: pages about a cluster, live, with the rights of the user.
 
-mod login;
+pub(crate) mod login;
 
 use std::net::SocketAddr;
 
@@ -12,8 +12,8 @@ use tokio::time::{Instant, timeout_at};
 
 /// A browser that has opened the address of a dashboard.
 #[derive(Clone)]
-struct Browser {
-    address: SocketAddr,
+pub(crate) struct Browser {
+    pub(crate) address: SocketAddr,
     cookie: String,
 }
 
@@ -35,7 +35,7 @@ impl Browser {
         browser
     }
 
-    async fn request(&self, path: &str, headers: &str) -> TcpStream {
+    pub(crate) async fn request(&self, path: &str, headers: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         let (host, cookie) = (self.address, &self.cookie);
         let request = format!(
@@ -75,7 +75,7 @@ impl Browser {
 }
 
 /// The head and the body of an answer.
-async fn answer(stream: &mut TcpStream) -> (String, String) {
+pub(crate) async fn answer(stream: &mut TcpStream) -> (String, String) {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();

@@ -27,6 +27,7 @@ mod assignments;
 mod backup;
 mod bad_input;
 mod bounded_cost;
+mod browser;
 mod chaos;
 mod clocks;
 mod cluster_commands;

@@ -189,7 +189,7 @@ async fn content(ns: &TestNamespace, release: &Value, number: i64, data: &str) {
 }
 
 /// Creates an Application in the middle of a rollout, whose second step lacks pods in one cluster.
-async fn mid_rollout(ns: &TestNamespace) {
+pub(crate) async fn mid_rollout(ns: &TestNamespace) {
     let (old, new) = (environment("1.0.0"), environment("1.1.0"));
     ns.create(&application("shop", &new)).await;
     let lacks = "release \"shop-new-0\" hasn't achieved capacity in clusters: north: InProgress";

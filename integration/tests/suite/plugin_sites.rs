@@ -150,7 +150,7 @@ fn password(version: &str) -> Value {
 }
 
 /// Creates six sites in the middle of a rollout, two in each state.
-async fn mid_rollout(ns: &TestNamespace) {
+pub(crate) async fn mid_rollout(ns: &TestNamespace) {
     let available = || condition("Available", "True", "Available", "");
     let started = || condition("baton.run/Started", "True", "Started", "");
     let fine = [started(), available()];

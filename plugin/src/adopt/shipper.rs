@@ -31,6 +31,8 @@ use baton_cluster::{
 use baton_engine::{Gvk, ObjectKey};
 use baton_kubernetes::wire::MediaType;
 use baton_releases::give_back::Custody;
+use baton_steering::diff::phase_clusters::PhaseClusters;
+use baton_steering::releases::question;
 use baton_text::diff::object_title;
 use baton_view::{
     applications::{observed::Observed, target::AppTarget},
@@ -47,13 +49,8 @@ use serde_json::{Value, json};
 use self::marks::{given_back, is_ours, listed, selected_by_label, selected_release};
 use super::undo::pausing::{is_quiet, paused, until_quiet};
 use crate::{
-    diff::phase_clusters::PhaseClusters,
     error::Error,
-    wait::{
-        application::{question, read as read_application},
-        chain::watch_until,
-        until,
-    },
+    wait::{application::read as read_application, chain::watch_until, until},
 };
 
 /// The number of attempts for an object that changes in the meantime.

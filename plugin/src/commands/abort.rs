@@ -3,24 +3,17 @@
 
 mod site;
 
-use baton_apis::kinds;
-use baton_kubernetes::wire::MediaType;
-use baton_text::{application::refusal::refused, output::report};
-use baton_view::applications::{
-    clusters::clusters,
-    observed::Observed,
-    steer::{self, Abort},
-};
+use baton_steering::{note, releases};
+use baton_text::output::report;
+use baton_view::applications::{observed::Observed, steer::Abort};
 use clap::Args;
-use http::Method;
 
-use super::{Exit, pause::note};
+use super::Exit;
 use crate::{
     args::GlobalArgs,
     confirm,
     error::Error,
     subject::{Subject, SubjectKind},
-    wait::application::read,
 };
 
 /// Abort the rollout of an Application, or of a deployment to sites
@@ -61,27 +54,14 @@ pub(crate) async fn run(args: &AbortArgs, global: &GlobalArgs) -> Result<Exit, E
         subject => subject.application()?,
     };
     let cluster = global.connect().await?;
-    let observed = read(&cluster, &target).await?;
+    let observed = releases::read(&cluster, &target).await?;
     let application = observed.target();
-    let abort = steer::abort(&observed, args.force)
-        .map_err(|refusal| Error::Impossible(refused(&observed, &refusal)))?;
+    let abort = releases::plan_abort(&observed, args.force)?;
     if !args.yes && !args.dry_run && !confirmed(&observed, &abort).await? {
         report("nothing was deleted");
         return Ok(Exit::Negative);
     }
-    let (release, mut options) = (&abort.release, abort.options.clone());
-    if args.dry_run {
-        options["dryRun"] = serde_json::json!(["All"]);
-    }
-    let path = kinds::RELEASE.path_of(Some(&cluster.namespace), release);
-    let body = Some((MediaType::Json, &options));
-    match cluster.send(Method::DELETE, &path, body).await {
-        // The Release has changed since it was read.
-        Err(error) if error.is_code(409) => Err(Error::Impossible(format!(
-            "release {release} has changed since it was read; nothing was deleted"
-        ))),
-        answer => Ok(answer?),
-    }?;
+    releases::abort(&cluster, &abort, args.dry_run).await?;
     global.output().print(&format!(
         "release.shipper.booking.com/{} deleted, {application} goes back to {}{}",
         abort.release,
@@ -93,22 +73,8 @@ pub(crate) async fn run(args: &AbortArgs, global: &GlobalArgs) -> Result<Exit, E
 
 /// Shows what the deletion of a Release takes away, and asks the user for a confirmation.
 async fn confirmed(observed: &Observed, abort: &Abort) -> Result<bool, Error> {
-    let release = observed.release(&abort.release);
-    let clusters = release.map_or_else(Vec::new, |release| clusters(observed, release));
-    report(&format!(
-        "Release {} is deleted, and {} comes back.",
-        abort.release, abort.back_to
-    ));
-    for cluster in clusters {
-        let pods = cluster
-            .capacity
-            .and_then(|capacity| capacity.available_pods);
-        let percent = cluster.traffic.and_then(|traffic| traffic.service_percent);
-        let percent = percent.map(|percent| format!(", which get {percent}% of the traffic"));
-        if let Some(pods) = pods.filter(|pods| *pods > 0) {
-            let percent = percent.unwrap_or_default();
-            report(&format!("In {} it has {pods} pods{percent}.", cluster.name));
-        }
+    for line in releases::effects(observed, abort) {
+        report(&line);
     }
     confirm::confirmed("deletes the release").await
 }

@@ -6,6 +6,7 @@ mod make;
 
 pub(crate) use self::args::AdoptArgs;
 use baton_cluster::Cluster;
+use baton_steering::diff::{forecast::forecast, phase_clusters::PhaseClusters};
 use baton_text::{
     diff::{self, Labels, object_title, render},
     output::report,
@@ -27,7 +28,7 @@ use crate::{
         undo,
     },
     args::GlobalArgs,
-    diff::{forecast::forecast, input::set_default_namespace, phase_clusters::PhaseClusters},
+    diff::input::set_default_namespace,
     error::Error,
     pack::{
         Packed,

@@ -3,15 +3,13 @@
 use baton_apis::kinds;
 use baton_cluster::{Cluster, Write, lists::once};
 use baton_kubernetes::wire::MediaType;
+use baton_steering::note;
 use baton_text::output::report;
 use baton_view::applications::scheduled::AllReleases;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::{
-    Exit,
-    pause::{for_each_target, note},
-};
+use super::{Exit, pause::for_each_target};
 use crate::{args::GlobalArgs, error::Error, subject::object_name};
 
 /// Drain clusters that Applications run in, and use them again

@@ -17,8 +17,8 @@ use crate::{args::GlobalArgs, error::Error};
 /// Show chains, Applications, sites and clusters in a browser, live
 ///
 /// The pages are served on this machine only, to browsers that have the key in the printed address.
-/// All requests to the cluster are those of your kubeconfig, and no page changes anything. The first
-/// page shows all namespaces, or that of -n. Ctrl-C ends it.
+/// All requests to the cluster are those of your kubeconfig. The first page shows all namespaces, or that
+/// of -n. Ctrl-C ends it.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DashboardArgs {
     /// Port of this machine; a free one if it is 0
@@ -28,6 +28,13 @@ pub(crate) struct DashboardArgs {
     /// Only print the address
     #[arg(long)]
     no_browser: bool,
+
+    /// Let the pages pause, resume, roll back, promote and abort, with your rights
+    ///
+    /// Each change has a page with its effects and a button that names the object. Without this flag, no
+    /// page changes anything.
+    #[arg(long)]
+    actions: bool,
 }
 
 pub(crate) async fn run(args: &DashboardArgs, global: &GlobalArgs) -> Result<Exit, Error> {
@@ -45,7 +52,8 @@ pub(crate) async fn run(args: &DashboardArgs, global: &GlobalArgs) -> Result<Exi
     // The file exists as long as the dashboard.
     let _entrance = (!args.no_browser).then(|| open(&first));
     report("Ctrl-C ends the dashboard.");
-    let served = Dashboard::serve(listener, cluster, key, global.namespace()).await;
+    let namespace = global.namespace();
+    let served = Dashboard::serve(listener, cluster, key, namespace, args.actions).await;
     served.map_err(failed)?;
     Ok(Exit::Fine)
 }

@@ -6,11 +6,8 @@ mod site;
 
 use std::path::PathBuf;
 
-use baton_cluster::{Cluster, ClusterError, MAX_CONCURRENT, lists};
-use baton_engine::{
-    handover::{classify, former_managers},
-    revision::{Desired, Revision as Next},
-};
+use baton_cluster::lists;
+use baton_steering::diff::{between, first, forecast, live::with_cluster, second};
 use baton_text::{
     diff::{self, Labels, json, render, warning::warning},
     output::{
@@ -20,39 +17,23 @@ use baton_text::{
     rollout::title,
 };
 use baton_view::{
-    chain::{Chain, kind::ChainKind, member::Revision, target::Target},
-    children::LookupResult,
-    delegates::DelegatesOf,
-    diff::{
-        Section,
-        apply::ChainSiblings,
-        live,
-        mask::redact,
-        note::ObjectNote,
-        outcome::{DiffOutcome, UnreadReason},
-        plan::as_next,
-        revisions::{RevisionSide, compare},
-    },
-    served::Unserved,
+    chain::{kind::ChainKind, target::Target},
+    diff::Section,
 };
 use clap::Args;
-use futures::{StreamExt as _, TryStreamExt as _, stream};
-use serde_json::Value;
 
 use super::Exit;
 use crate::{
     applications,
     args::GlobalArgs,
     diff::{
-        check, complete, definitions,
+        check,
         external::External,
-        forecast, input, losses,
-        phase_clusters::{ClusterContext, PhaseClusters},
-        takeover,
+        input,
+        phase_clusters::{self, ClusterContext},
     },
     error::Error,
     pack::input::Input,
-    rollback::numbered,
     sites,
     subject::{self, Subject, object_name},
 };
@@ -177,7 +158,7 @@ pub(crate) async fn run(args: &DiffArgs, global: &GlobalArgs) -> Result<Exit, Er
 }
 
 async fn of_chain(target: &Target, args: &DiffArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    let places = PhaseClusters::connect(global, &args.cluster_context).await?;
+    let places = phase_clusters::connect(global, &args.cluster_context).await?;
     let cluster = &places.home;
     let chain = lists::chain(cluster, target).await?;
     let to = second(&chain, args.to)?;
@@ -194,7 +175,7 @@ async fn of_chain(target: &Target, args: &DiffArgs, global: &GlobalArgs) -> Resu
 
 /// Prints the effect of applying a file.
 async fn with_file(given: Input, args: &DiffArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    let places = PhaseClusters::connect(global, &args.cluster_context).await?;
+    let places = phase_clusters::connect(global, &args.cluster_context).await?;
     let cluster = &places.home;
     let mut given = input::read(cluster, global, given, args.name.as_deref()).await?;
     for slice in &mut given.slices {
@@ -261,206 +242,11 @@ fn exit(sections: &[Section], differs: bool) -> Exit {
     }
 }
 
-/// The second revision: by number or name; by default the current or the newest one.
-fn second(chain: &Chain, number: Option<i64>) -> Result<&Revision, Error> {
-    match number {
-        Some(number) => numbered(chain, number),
-        None => chain.subject().or(chain.newest()).ok_or_else(|| {
-            let target = chain.target().map(|target| target.to_string());
-            Error::Impossible(format!(
-                "{} has no revisions yet",
-                target.unwrap_or_default()
-            ))
-        }),
-    }
-}
-
-/// The first revision: by number; by default the one before `to`.
-fn first<'a>(chain: &'a Chain, to: &Revision, number: Option<i64>) -> Result<&'a Revision, Error> {
-    if let Some(number) = number {
-        return numbered(chain, number);
-    }
-    let at = chain.revisions.iter().position(|one| one.uid() == to.uid());
-    let before = at.and_then(|at| chain.revisions[..at].last());
-    before.ok_or_else(|| {
-        Error::Impossible(format!(
-            "{} is the first one; choose two with --from and --to, or compare it with the cluster with --live",
-            title(to)
-        ))
-    })
-}
-
-async fn between(
-    cluster: &Cluster,
-    chain: &Chain,
-    from: &Revision,
-    to: &Revision,
-) -> Result<Vec<Section>, Error> {
-    let slices = lists::slices(cluster, [from, to]).await?;
-    let side = |revision| {
-        let side = RevisionSide::of_revision(revision, slices.content(revision));
-        complete(side, || title(revision))
-    };
-    let (from, to) = (side(from)?, side(to)?);
-    let mut sections = compare(&from, &to);
-    let contents = (&from.content, &to.content);
-    losses::add_to_comparison(cluster, chain, contents, &mut sections).await?;
-    Ok(sections)
-}
-
-async fn with_cluster(
-    places: &PhaseClusters,
-    chain: &Chain,
-    revision: &Revision,
-) -> Result<Vec<Section>, Error> {
-    let slices = lists::slices(&places.home, [revision]).await?;
-    let content = slices.content(revision);
-    let side = RevisionSide::of_revision(revision, content.clone());
-    complete(side, || title(revision))?;
-    let wanted = [(revision, &content)];
-    let children = places.children(&wanted).await?;
-    let delegates = lists::once(&places.home, &DelegatesOf(&wanted)).await?;
-    let siblings = ChainSiblings::of(chain);
-    let sections = content.placed().map(|(phase, object)| {
-        let (children, delegates, siblings) = (&children, &delegates, &siblings);
-        async move {
-            let Some(cluster) = places.of(phase) else {
-                let section = Section::of(object, &phase.name);
-                let section = section.fate(DiffOutcome::NotCompared(UnreadReason::Class(
-                    phase.class.clone(),
-                )));
-                let available = delegates.available(revision, phase);
-                return Ok(Some(
-                    section.notes(available.cloned().map(ObjectNote::Phase)),
-                ));
-            };
-            let next = Next {
-                identity: delegates.controller(revision, phase),
-                delivery: phase.delivery(),
-                ..as_next(revision)
-            };
-            let compared = Compared {
-                cluster,
-                phase: &phase.name,
-                object,
-                next: &next,
-                siblings,
-            };
-            compared.section(children.find(phase, &object.key)).await
-        }
-    });
-    let sections: Vec<Option<Section>> = stream::iter(sections)
-        .buffered(MAX_CONCURRENT)
-        .try_collect()
-        .await?;
-    Ok(sections.into_iter().flatten().collect())
-}
-
-/// An object to compare with the manifest in a revision.
-struct Compared<'a> {
-    cluster: &'a Cluster,
-    phase: &'a str,
-    object: &'a Desired,
-    /// The revision, or the phase object that delivers the phase of the object.
-    next: &'a Next,
-    siblings: &'a ChainSiblings,
-}
-
-impl Compared<'_> {
-    async fn section(&self, found: LookupResult<'_>) -> Result<Option<Section>, Error> {
-        let (cluster, object) = (self.cluster, self.object);
-        let live = match found {
-            LookupResult::Live(live) => Some(live),
-            LookupResult::Missing => None,
-            LookupResult::Unreadable(why @ Unserved::Unreadable(_)) => {
-                return Err(Error::Impossible(why.to_string()));
-            }
-            LookupResult::Unreadable(Unserved::Absent | Unserved::OtherVersion(_)) => {
-                let section = self.plain(None, None);
-                return Ok(section.map(|section| section.notes([ObjectNote::NotServed])));
-            }
-        };
-        let look = async |live: Option<&Value>| match live {
-            Some(live) => self.with_live(live).await,
-            None => Ok(self.plain(None, None)),
-        };
-        forecast::retried(cluster, object, live, look).await
-    }
-
-    fn plain(&self, live: Option<&Value>, dry_run: Option<&Value>) -> Option<Section> {
-        live::section(self.phase, self.object, &self.next.identity, live, dry_run)
-    }
-
-    /// The differences from the live object, with notes about fields of other managers.
-    async fn with_live(&self, live: &Value) -> Result<Option<Section>, Error> {
-        let (cluster, object) = (self.cluster, self.object);
-        let situation = classify(self.next, self.siblings, live);
-        let former = former_managers(&situation, object, live);
-        let wanted = live::body(object, live);
-        let stays = takeover::stays(live, &wanted, &former);
-        let plain = self.plain(Some(live), None);
-        if plain.is_none() && !takeover::removes_any(live, &wanted, &former) {
-            return Ok(self.noted(None, stays));
-        }
-        // The dry run shows if the values differ, or only their notation.
-        let body = live::dry_run_body(object, live);
-        let (section, note) = match forecast::dry_run(cluster, object, &body, true).await {
-            Ok(answer) => {
-                let settled =
-                    takeover::without_former_fields(cluster, object, live, &body, &former, answer);
-                let (answer, note) = settled.await?;
-                let loss = definitions::refusal(cluster, object, live, &answer).await?;
-                let note = loss.map(ObjectNote::LosesData).or(note);
-                (self.plain(Some(live), Some(&answer)), note)
-            }
-            Err(error) if forecast::is_lack_of_rights(&error) => {
-                (plain, Some(ObjectNote::AsWritten))
-            }
-            Err(error) if error.is_code(409) => return Err(error),
-            Err(error @ Error::Cluster(ClusterError::Refused(_))) => {
-                let why = redact(&error.to_string(), &object.manifest);
-                (plain, Some(ObjectNote::Refused(why)))
-            }
-            Err(error) => return Err(error),
-        };
-        Ok(self.noted(section, note.into_iter().chain(stays).collect()))
-    }
-
-    /// Adds notes to the differences. An object without differences gets a section if it has notes.
-    fn noted(&self, section: Option<Section>, notes: Vec<ObjectNote>) -> Option<Section> {
-        let as_wanted = || Section::of(self.object, self.phase).fate(DiffOutcome::AsWanted);
-        let section = section.or_else(|| (!notes.is_empty()).then(as_wanted));
-        section.map(|section| section.notes(notes))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use baton_view::diff::Topic;
+    use baton_view::diff::{Topic, outcome::DiffOutcome};
 
     use super::*;
-
-    fn chain(numbers: &[i64]) -> Chain {
-        let revision = |number: &i64| {
-            let text = format!(
-                "{{apiVersion: package-operator.run/v1alpha1, kind: ObjectSet, metadata: {{name: web-{number}, uid: \
-                     u{number}}}, spec: {{revision: {number}}}}}"
-            );
-            Revision::parse(serde_saphyr::from_str(&text).unwrap()).unwrap()
-        };
-        Chain {
-            revisions: numbers.iter().map(revision).collect(),
-            ..Chain::default()
-        }
-    }
-
-    /// The numbers of the two revisions, or the error text.
-    fn chosen(chain: &Chain, from: Option<i64>, to: Option<i64>) -> Result<(i64, i64), String> {
-        let text = |error: Error| error.to_string();
-        let to = second(chain, to).map_err(text)?;
-        let from = first(chain, to, from).map_err(text)?;
-        Ok((from.number().unwrap(), to.number().unwrap()))
-    }
 
     #[test]
     fn exit_codes_tell_differences_and_refusals_apart() {
@@ -476,28 +262,5 @@ mod tests {
             let sections = [same.clone(), refused.clone(), changed.clone()];
             assert_eq!(exit(&sections, differs), Exit::Refused);
         }
-    }
-
-    #[test]
-    fn which_revisions_are_compared() {
-        let mut web = chain(&[1, 2, 5]);
-        assert_eq!(chosen(&web, None, None), Ok((2, 5)));
-        assert_eq!(chosen(&web, Some(1), None), Ok((1, 5)));
-        assert_eq!(chosen(&web, None, Some(2)), Ok((1, 2)));
-        assert_eq!(chosen(&web, Some(5), Some(1)), Ok((5, 1)));
-        let unknown = chosen(&web, Some(3), None).unwrap_err();
-        assert_eq!(
-            unknown,
-            "revision 3 does not exist; there are the revisions 1, 2, 5"
-        );
-        let lonely = chosen(&web, None, Some(1)).unwrap_err();
-        assert!(
-            lonely.starts_with("revision 1 (web-1) is the first one; "),
-            "{lonely}"
-        );
-        web.named = Some("web-2".to_owned());
-        assert_eq!(chosen(&web, None, None), Ok((1, 2)));
-        let none = chosen(&chain(&[]), None, None).unwrap_err();
-        assert!(none.ends_with("has no revisions yet"), "{none}");
     }
 }

@@ -17,6 +17,7 @@ use baton_cluster::{
     lists::{self, once},
 };
 use baton_engine::names::is_label_value;
+use baton_steering::releases::question;
 use baton_text::output::{
     Output,
     format::{Format, objects},
@@ -24,6 +25,7 @@ use baton_text::output::{
 };
 use baton_view::{
     applications::{question::OneApplication, target::AppTarget},
+    events::Subjects,
     lists::{List, ListRequest, Lists, MissingObject, NoAnswer, Question, join_all},
     object::text_at,
     selection::{Selected, Selection},
@@ -37,10 +39,8 @@ use super::Exit;
 use crate::{
     args::GlobalArgs,
     error::Error,
-    events::Subjects,
     selection::SelectionArgs,
     subject::{Subject, SubjectKind},
-    wait::application::question,
 };
 use render::{Event, Stream};
 

@@ -9,7 +9,7 @@ use super::Exit;
 use crate::{
     adopt::shipper::InstalledApplication,
     args::{GlobalArgs, timeout},
-    diff::phase_clusters::{ClusterContext, PhaseClusters},
+    diff::phase_clusters::{self, ClusterContext},
     error::Error,
     subject::{Subject, SubjectKind},
 };
@@ -49,7 +49,7 @@ pub(crate) async fn run(args: &GiveBackArgs, global: &GlobalArgs) -> Result<Exit
         let text = format!("{target}: only a whole Application can be given back");
         return Err(Error::Usage(text));
     }
-    let places = PhaseClusters::connect(global, &args.cluster_context).await?;
+    let places = phase_clusters::connect(global, &args.cluster_context).await?;
     let output = global.output();
     let installed = InstalledApplication::read(&places, &target).await?;
     if args.apply {

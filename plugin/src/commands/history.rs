@@ -1,10 +1,10 @@
 //! `history`: the revisions of a chain, or a single one in full.
 
 mod application;
-mod describe;
 mod site;
 
 use baton_cluster::lists;
+use baton_steering::rollback::numbered;
 use baton_terminal::time::age;
 use baton_text::output::{
     Output, Paint,
@@ -12,6 +12,7 @@ use baton_text::output::{
     report,
     table::{Cell, Table},
 };
+use baton_text::revision::describe;
 use baton_view::chain::{
     Chain,
     member::{Revision, State},
@@ -25,7 +26,6 @@ use super::Exit;
 use crate::{
     args::GlobalArgs,
     error::Error,
-    rollback::numbered,
     subject::{self, Subject, TargetArg},
 };
 
@@ -88,7 +88,7 @@ async fn of_chain(target: &Target, args: &HistoryArgs, global: &GlobalArgs) -> R
             let revision = numbered(&chain, number)?;
             let slices = lists::slices(&cluster, [revision]).await?;
             let is_current = is_current(&chain, revision);
-            describe::describe(revision, &slices.content(revision), is_current, output, now)
+            describe(revision, &slices.content(revision), is_current, output, now)
         }
     };
     output.print(&text)?;

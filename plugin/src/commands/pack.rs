@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use baton_apis::CollisionProtection;
 use baton_cluster::Cluster;
+use baton_steering::diff::{losses::PendingApply, refusals::check_apply};
 use baton_text::output::{
     Output,
     format::{DocumentFormat, without_obeyed},
@@ -22,7 +23,6 @@ use self::values::{KindScopeArg, Number, protection, site_version, size};
 use super::Exit;
 use crate::{
     args::GlobalArgs,
-    diff::{losses::PendingApply, refusals::check_apply},
     error::Error,
     pack::{
         self, Options, PackagedKind,

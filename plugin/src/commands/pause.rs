@@ -2,18 +2,14 @@
 
 use std::ops::AsyncFn;
 
-use baton_apis::SiteDeployment;
-use baton_cluster::{Cluster, Write};
-use baton_kubernetes::wire::MediaType;
-use baton_text::{
-    application::refusal,
-    fleet::steer::refused,
-    output::{format::name, report},
+use baton_cluster::Cluster;
+use baton_steering::{
+    note,
+    pausing::{Action, switched},
 };
+use baton_text::output::{format::name, report};
 use baton_view::{
-    applications::{self, target::AppTarget},
-    chain::target::Target,
-    sites::{steer, target::SiteTarget},
+    applications::target::AppTarget, chain::target::Target, sites::target::SiteTarget,
 };
 use clap::Args;
 
@@ -21,10 +17,7 @@ use super::Exit;
 use crate::{
     args::GlobalArgs,
     error::Error,
-    pausing::{Action, switched},
-    sites::read::read,
     subject::{Subject, SubjectKind},
-    wait::application,
 };
 
 /// Pause deployments or revisions: nothing is written or deleted until they are resumed
@@ -90,14 +83,9 @@ async fn switch_one(
     action: Action,
     dry_run: bool,
 ) -> Result<String, Error> {
-    let (done, already) = action.words();
     let (subject, is_changed) = switched(cluster, target, action, dry_run).await?;
     let name = name(subject.object());
-    Ok(if is_changed {
-        format!("{name} {done}{}", note(dry_run))
-    } else {
-        format!("{name} {already}")
-    })
+    Ok(line(&name, action, is_changed, dry_run))
 }
 
 /// Pauses or resumes a deployment to sites.
@@ -107,18 +95,9 @@ async fn switch_sites(
     action: Action,
     dry_run: bool,
 ) -> Result<String, Error> {
-    let (done, already) = action.words();
-    let name = target.full();
-    let deployment: SiteDeployment = read(cluster, target).await?;
-    let patch = steer::pause(&deployment, action == Action::Pause)
-        .map_err(|refusal| Error::Impossible(refused(&name, &refusal)))?;
-    let Some(patch) = patch else {
-        return Ok(format!("{name} {already}"));
-    };
-    let write = Write::new(MediaType::MergePatch, dry_run);
-    let url = target.path(&cluster.namespace);
-    cluster.write(&url, write, &patch).await?;
-    Ok(format!("{name} {done}{}", note(dry_run)))
+    let is_changed =
+        baton_steering::sites::pause(cluster, target, action == Action::Pause, dry_run).await?;
+    Ok(line(&target.full(), action, is_changed, dry_run))
 }
 
 /// Pauses or resumes the rollout of an Application.
@@ -132,23 +111,20 @@ async fn switch_application(
         let text = format!("{target}: only a whole Application can be paused or resumed");
         return Err(Error::Usage(text));
     }
-    let (done, already) = action.words();
+    let is_changed =
+        baton_steering::releases::pause(cluster, target, action == Action::Pause, dry_run).await?;
     let name = format!("application.shipper.booking.com/{}", target.name);
-    let observed = application::read(cluster, target).await?;
-    let patch = applications::steer::pause(&observed, action == Action::Pause)
-        .map_err(|refusal| Error::Impossible(refusal::refused(&observed, &refusal)))?;
-    let Some(patch) = patch else {
-        return Ok(format!("{name} {already}"));
-    };
-    let write = Write::new(MediaType::MergePatch, dry_run);
-    let url = target.kind.path_of(Some(&cluster.namespace), &target.name);
-    cluster.write(&url, write, &patch).await?;
-    Ok(format!("{name} {done}{}", note(dry_run)))
+    Ok(line(&name, action, is_changed, dry_run))
 }
 
-/// The text that kubectl appends to a line about a dry run.
-pub(crate) fn note(dry_run: bool) -> &'static str {
-    if dry_run { " (server dry run)" } else { "" }
+/// The line about a target.
+fn line(name: &str, action: Action, is_changed: bool, dry_run: bool) -> String {
+    let (done, already) = action.words();
+    if is_changed {
+        format!("{name} {done}{}", note(dry_run))
+    } else {
+        format!("{name} {already}")
+    }
 }
 
 /// Calls a function for each target, and prints the line that it returns. An error of one target

@@ -2,25 +2,22 @@
 
 use std::time::Duration;
 
-use baton_apis::kinds;
-use baton_cluster::Write;
-use baton_kubernetes::wire::MediaType;
-use baton_text::application::refusal::refused;
+use baton_steering::{
+    note,
+    releases::{promote, read},
+};
 use baton_view::applications::{
-    steer::{self, StepChoice, step_outcome},
+    steer::{StepChoice, step_outcome},
     target::AppTarget,
 };
 use clap::Args;
 
-use super::{Exit, pause::note};
+use super::Exit;
 use crate::{
     args::{GlobalArgs, timeout},
     error::Error,
     subject::{Subject, SubjectKind},
-    wait::{
-        application::{read, watch_until},
-        release::report_end,
-    },
+    wait::{application::watch_until, release::report_end},
 };
 
 /// Continue the rollout of an Application: go to the next step, or to another one
@@ -80,22 +77,14 @@ pub(crate) async fn run(args: &PromoteArgs, global: &GlobalArgs) -> Result<Exit,
     let cluster = global.connect().await?;
     let output = global.output();
     let observed = read(&cluster, &target).await?;
-    let promotion = steer::promote(&observed, args.to.choice(), args.to.force)
-        .map_err(|refusal| Error::Impossible(refused(&observed, &refusal)))?;
+    let (choice, dry_run) = (args.to.choice(), args.dry_run);
+    let promotion = promote(&cluster, &observed, choice, args.to.force, dry_run).await?;
     let name = format!("release.shipper.booking.com/{}", promotion.release);
     let label = &promotion.label;
-    let Some(patch) = &promotion.patch else {
+    if promotion.patch.is_none() {
         output.print(&format!("{name} is sent to step {label} already"))?;
         return Ok(Exit::Fine);
-    };
-    let url = kinds::RELEASE.path_of(Some(&cluster.namespace), &promotion.release);
-    let write = Write::new(MediaType::JsonPatch, args.dry_run);
-    let written = cluster.write(&url, write, patch).await;
-    let overtaken = || {
-        let release = &promotion.release;
-        format!("release {release} has changed since it was read; nothing was promoted")
-    };
-    written.map_err(|error| error.of_write(overtaken))?;
+    }
     output.print(&format!(
         "{name} sent to step {label}{}",
         note(args.dry_run)

@@ -1,21 +1,13 @@
 //! `redeploy`: selects the sites of a deployment again.
 
-use baton_apis::SiteDeployment;
-use baton_cluster::Write;
-use baton_kubernetes::wire::MediaType;
-use baton_text::fleet::steer::refused;
-use baton_view::sites::steer;
+use baton_steering::{note, sites};
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 
-use super::{
-    Exit,
-    pause::{for_each_target, note},
-};
+use super::{Exit, pause::for_each_target};
 use crate::{
     args::GlobalArgs,
     error::Error,
-    sites::read::read,
     subject::{Subject, SubjectKind},
 };
 
@@ -39,12 +31,7 @@ pub(crate) async fn run(args: &RedeployArgs, global: &GlobalArgs) -> Result<Exit
     let subjects = Subject::parse_all(&args.words, &[SubjectKind::SiteDeployment])?.into_iter();
     let targets: Result<Vec<_>, _> = subjects.map(Subject::site_deployment).collect();
     for_each_target(&targets?, global, async |cluster, target| {
-        let deployment: SiteDeployment = read(cluster, target).await?;
-        let patch = steer::redeploy(&deployment, Timestamp::now())
-            .map_err(|refusal| Error::Impossible(refused(target, &refusal)))?;
-        let write = Write::new(MediaType::MergePatch, args.dry_run);
-        let url = target.path(&cluster.namespace);
-        cluster.write(&url, write, &patch).await?;
+        sites::redeploy(cluster, target, Timestamp::now(), args.dry_run).await?;
         Ok(format!(
             "{} selects its sites again{}",
             target.full(),

@@ -2,6 +2,11 @@
 
 use baton_apis::constants::ANNOTATION_RESTARTED_AT;
 use baton_cluster::{Cluster, lists};
+use baton_steering::{
+    note,
+    pausing::{Pausable, write},
+    rollback::{standalone, write::cause},
+};
 use baton_text::output::format::name;
 use baton_view::chain::{
     Chain,
@@ -12,17 +17,8 @@ use clap::Args;
 use k8s_openapi::jiff::{Timestamp, Unit};
 use serde_json::{Value, json};
 
-use super::{
-    Exit,
-    pause::{for_each_target, note},
-};
-use crate::{
-    args::GlobalArgs,
-    error::Error,
-    pausing::{Pausable, write},
-    rollback::{standalone, write::cause},
-    subject::Subject,
-};
+use super::{Exit, pause::for_each_target};
+use crate::{args::GlobalArgs, error::Error, subject::Subject};
 
 /// Roll the same content out again, as a new revision
 ///

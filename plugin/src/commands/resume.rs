@@ -6,7 +6,9 @@ use super::{
     Exit,
     pause::{TargetsArg, switch},
 };
-use crate::{args::GlobalArgs, error::Error, pausing::Action};
+use baton_steering::pausing::Action;
+
+use crate::{args::GlobalArgs, error::Error};
 
 /// Resume deployments, revisions, deployments to sites or Applications that are paused
 #[derive(Clone, Debug, Args)]

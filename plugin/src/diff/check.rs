@@ -9,7 +9,6 @@ use baton_view::{
 };
 use serde_json::{Map, Value, json};
 
-use super::forecast::is_lack_of_rights;
 use crate::{error::Error, subject::check_name};
 
 /// The difference of an object of one of Baton's own kinds from the object that the server would
@@ -43,7 +42,7 @@ pub(crate) async fn compare(
                 section.pair(pair)
             }
         }
-        Err(error) if is_lack_of_rights(&error) => section.notes([ObjectNote::Unchecked]),
+        Err(error) if error.is_lack_of_rights() => section.notes([ObjectNote::Unchecked]),
         Err(error @ Error::Cluster(ClusterError::Refused(_))) => {
             section.fate(DiffOutcome::Invalid(error.to_string()))
         }
@@ -84,7 +83,7 @@ pub(crate) async fn check_apply(
 ) -> Result<Section, Error> {
     match dry_run(cluster, object, path).await {
         Ok(_) => Ok(section),
-        Err(error) if is_lack_of_rights(&error) => Ok(section.notes([ObjectNote::Unchecked])),
+        Err(error) if error.is_lack_of_rights() => Ok(section.notes([ObjectNote::Unchecked])),
         Err(error @ Error::Cluster(ClusterError::Refused(_))) => {
             Ok(section.fate(DiffOutcome::Invalid(error.to_string())))
         }

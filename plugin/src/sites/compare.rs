@@ -2,6 +2,7 @@
 
 use baton_apis::SiteApplicationSpec;
 use baton_cluster::{Cluster, lists};
+use baton_steering::diff::complete;
 use baton_view::{
     chain::member::Revision,
     diff::{
@@ -15,7 +16,7 @@ use baton_view::{
 };
 use serde_json::{Value, json};
 
-use crate::{diff::complete, error::Error};
+use crate::error::Error;
 
 /// The differences of two recorded versions.
 ///

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_cluster::{Cluster, follower::Follower, lists::once};
+use baton_cluster::{Cluster, follower::Follower};
 use baton_text::fleet::line;
 use baton_view::{
     lists::Question,
@@ -33,8 +33,7 @@ pub(crate) async fn read<T>(cluster: &Cluster, target: &SiteTarget) -> Result<T,
 where
     SiteQuestion<T>: Question<Answer = T>,
 {
-    let question = SiteQuestion::new(target, &cluster.namespace);
-    Ok(once(cluster, &question).await?)
+    Ok(baton_steering::sites::read(cluster, target).await?)
 }
 
 /// Follows a deployment with its sites until its rollout is complete or has failed, or the timeout

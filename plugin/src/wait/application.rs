@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use baton_cluster::{Cluster, follower::Follower, lists::once};
+use baton_cluster::{Cluster, follower::Follower};
+use baton_steering::releases::{self, question};
 use baton_text::application::verdict::message;
-use baton_view::applications::{
-    observed::Observed, question::OneApplication, state::judge, target::AppTarget,
-};
+use baton_view::applications::{observed::Observed, state::judge, target::AppTarget};
 
 use super::{bars::Bars, until};
 use crate::{
@@ -16,15 +15,7 @@ use crate::{
 
 /// Reads the Application or the Release that a user named.
 pub(crate) async fn read(cluster: &Cluster, target: &AppTarget) -> Result<Observed, Error> {
-    Ok(once(cluster, &question(cluster, target)).await?)
-}
-
-/// The question for the Application or the Release that a user named.
-pub(crate) fn question(cluster: &Cluster, target: &AppTarget) -> OneApplication {
-    OneApplication {
-        target: target.clone(),
-        namespace: cluster.namespace.clone(),
-    }
+    Ok(releases::read(cluster, target).await?)
 }
 
 /// Watches an Application until `look` returns a value, or the time is up (zero: no limit), and

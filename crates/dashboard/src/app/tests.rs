@@ -4,7 +4,7 @@ use axum::body::{Body, to_bytes};
 use baton_cluster::Cluster;
 use http::{
     Method,
-    header::{CONTENT_SECURITY_POLICY, COOKIE, HOST},
+    header::{CONTENT_SECURITY_POLICY, COOKIE, HOST, SET_COOKIE},
 };
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -73,8 +73,9 @@ fn dashboard() -> (Router, Key) {
             viewer: Viewer::alone(cluster),
         }),
         title: "a recording".to_owned(),
-        base: String::new(),
+        frame: Frame::default(),
         feeds: Feeds::default(),
+        threads: Semaphore::new(THREADS),
     };
     (Arc::new(dashboard).router(), key)
 }

@@ -1,7 +1,7 @@
 //! An Application: its clusters as rows, its Releases as columns, and the steps of the rollout.
 
-use baton_apis::{Release, RolloutStep, kinds};
-use baton_engine::names::{is_label, is_subdomain};
+use baton_apis::{Release, RolloutStep, kinds, url::escape};
+use baton_releases::blocks::is_paused;
 use baton_text::{
     application::{
         pods, state_word,
@@ -27,8 +27,10 @@ use maud::{Markup, html};
 
 use super::{Around, Page};
 use crate::{
-    html::{Text, ago, badge, headings, table},
+    actions::{Action, link},
+    html::{Text, address, ago, badge, headings, table},
     regions::{Regions, id},
+    subject::are_names,
 };
 
 /// The page of an Application.
@@ -45,7 +47,7 @@ impl ApplicationPage {
             },
             namespace: namespace.to_owned(),
         };
-        (is_label(namespace) && is_subdomain(name)).then_some(Self(question))
+        are_names(namespace, name).then_some(Self(question))
     }
 }
 
@@ -71,12 +73,19 @@ impl Page for ApplicationPage {
         let verdict = judge(observed);
         let (paint, words) = state_word(drawn.state);
         let remarks = notes(&drawn.notes);
+        let page = address(
+            around.base,
+            "applications",
+            &drawn.namespace,
+            &self.0.target.name,
+        );
         let head = html! {
             div #head {
                 h1 { (Text(&observed.target().to_string())) }
                 p.facts { (badge(paint, words)) " namespace " (Text(&drawn.namespace)) }
                 p.message { (Text(&sentence(&message(&verdict)))) }
                 @if !remarks.is_empty() { p.message { (Text(&remarks)) } }
+                @if around.has_actions { (changes(observed, &page)) }
             }
         };
         let head = regions.add("head".to_owned(), head);
@@ -93,9 +102,26 @@ impl Page for ApplicationPage {
         let clusters = cluster_table(&drawn, regions);
         let releases = regions.add(
             "releases".to_owned(),
-            release_table(observed, &drawn, around),
+            release_table(observed, &drawn, &page, around),
         );
         html! { (head) (steps) (clusters) (releases) }
+    }
+}
+
+/// The links to changes.
+fn changes(observed: &Observed, page: &str) -> Markup {
+    let is_paused = observed.application.as_ref().is_some_and(is_paused);
+    html! {
+        p.links {
+            @if is_paused {
+                (link(page, Action::Resume, &[], "Resume"))
+            } @else {
+                (link(page, Action::Pause, &[], "Pause"))
+            }
+            " " (link(page, Action::Promote, &[], "Promote"))
+            " " (link(page, Action::Abort, &[], "Abort"))
+            " " (link(page, Action::Rollback, &[], "Roll back"))
+        }
     }
 }
 
@@ -233,7 +259,12 @@ const RELEASES: [&str; 7] = [
 ];
 
 /// All Releases, the newest first.
-fn release_table(observed: &Observed, drawn: &AppPicture, around: Around<'_>) -> Markup {
+fn release_table(
+    observed: &Observed,
+    drawn: &AppPicture,
+    page: &str,
+    around: Around<'_>,
+) -> Markup {
     let rows: Vec<Markup> = drawn
         .releases
         .iter()
@@ -243,12 +274,19 @@ fn release_table(observed: &Observed, drawn: &AppPicture, around: Around<'_>) ->
             html! {
                 tr {
                     td { @if let Some(generation) = release.generation { (generation) } }
-                    th scope="row" { (Text(&release.name)) }
+                    th scope="row" { a href=(revisions_of(around.base, &drawn.namespace, &release.name)) { (Text(&release.name)) } }
                     td { (badge(paint, words)) }
                     td { @if let Some(chart) = chart { (Text(&chart.name)) " " (Text(&chart.version)) } }
                     td { (Text(&release.wanted_step.label)) }
                     td { (ago(release.created, around.now)) }
-                    td.message { @if let Some(why) = &release.reason { (Text(&reason(why))) } }
+                    td.message {
+                        @if let Some(why) = &release.reason { (Text(&reason(why))) }
+                        @if let (true, Some(of)) = (around.has_actions, release.generation) {
+                            @if release.role != Some(Role::Contender) {
+                                " " (link(page, Action::Rollback, &[("to", &of.to_string())], "Roll back to it"))
+                            }
+                        }
+                    }
                 }
             }
         })
@@ -263,4 +301,10 @@ fn release_table(observed: &Observed, drawn: &AppPicture, around: Around<'_>) ->
             }
         }
     }
+}
+
+/// The address of the overview of the revisions that install a Release: their names begin with its name.
+fn revisions_of(base: &str, namespace: &str, release: &str) -> String {
+    let (namespace, release) = (escape(namespace), escape(release));
+    format!("{base}/?namespace={namespace}&parts=1&q={release}")
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use baton_engine::names::{is_label, is_subdomain};
+use baton_apis::LifecycleState;
 use baton_text::{
     output::Paint,
     rollout::message,
@@ -12,10 +12,8 @@ use baton_text::{
 use baton_view::{
     chain::{
         Chain,
-        kind::ChainKind,
         member::Revision,
         question::{OneChain, OneRollout},
-        target::Target,
     },
     content::Slices,
     lists::{Lists, NoAnswer, Question},
@@ -27,39 +25,34 @@ use baton_view::{
     },
 };
 use maud::{Markup, html};
+use serde_json::Value;
 
-use super::{Around, Page};
+use super::{
+    Around, Page,
+    events::{self, events},
+};
 use crate::{
+    actions::{Action, link},
     html::{Text, ago, badge, chain_address, class, conditions, headings, ready, table},
     regions::{Regions, id},
+    subject::ChainSubject,
 };
 
 /// The page of the chain of a deployment or a revision.
 #[derive(Clone, Debug)]
-pub(crate) struct ChainPage {
-    target: Target,
-    namespace: Option<String>,
-}
+pub(crate) struct ChainPage(ChainSubject);
 
 impl ChainPage {
-    /// The page of a named object; `kind` is the shortest name of a kind, and the namespace of
-    /// cluster-scoped objects is `-`. `None` for other kinds, and for texts that cannot be names.
-    pub(crate) fn new(kind: &str, namespace: &str, name: &str) -> Option<Self> {
-        let kind = ChainKind::ALL
-            .into_iter()
-            .find(|it| it.shortest() == kind)?;
-        let is_place = !kind.is_namespaced || is_label(namespace);
-        (is_place && is_subdomain(name)).then(|| Self {
-            target: Target::new(kind, name),
-            namespace: kind.is_namespaced.then(|| namespace.to_owned()),
-        })
+    /// The page of a named object.
+    pub(crate) fn new(subject: ChainSubject) -> Self {
+        Self(subject)
     }
 
     fn tree(&self) -> TreeOf {
         TreeOf {
             selection: Selection {
-                targets: vec![self.target.clone()],
-                namespace: self.namespace.clone().unwrap_or_default(),
+                targets: vec![self.0.target.clone()],
+                namespace: self.0.namespace.clone().unwrap_or_default(),
                 ..Selection::default()
             },
             ..TreeOf::default()
@@ -72,13 +65,18 @@ pub(crate) struct ChainAnswer {
     picture: ChainPicture,
     chain: Chain,
     slices: Slices,
+    /// The events about the chain and its objects, or the reason that they cannot be read.
+    events: Result<Vec<Value>, String>,
 }
 
 impl Question for ChainPage {
     type Answer = ChainAnswer;
 
     fn answer(&self, lists: &Lists) -> Result<ChainAnswer, NoAnswer> {
-        let question = OneChain::new(&self.target, self.namespace.as_deref().unwrap_or_default());
+        let question = OneChain::new(
+            &self.0.target,
+            self.0.namespace.as_deref().unwrap_or_default(),
+        );
         let missing = question.missing();
         let (tree, rollout) = (
             self.tree().answer(lists),
@@ -93,21 +91,27 @@ impl Question for ChainPage {
         else {
             return Err(NoAnswer::Missing(missing));
         };
+        let events = events(&picture, &chain, lists)?;
         Ok(ChainAnswer {
             picture,
             chain,
             slices,
+            events,
         })
+    }
+
+    fn trim(object: &mut Value) {
+        events::trim(object);
     }
 }
 
 impl Page for ChainPage {
     fn name(&self) -> String {
-        self.target.to_string()
+        self.0.target.to_string()
     }
 
     fn question(&self) -> String {
-        format!("{} {:?}", self.target, self.namespace)
+        format!("{} {:?}", self.0.target, self.0.namespace)
     }
 
     fn content(&self, answer: &ChainAnswer, around: Around<'_>, regions: &mut Regions) -> Markup {
@@ -115,22 +119,25 @@ impl Page for ChainPage {
             picture,
             chain,
             slices,
+            events,
         } = answer;
         let rollout = judge(chain, slices);
         let subject = chain.subject();
         let head = html! {
             div #head {
-                h1 { (Text(&self.target.to_string())) }
+                h1 { (Text(&self.0.target.to_string())) }
                 p.facts {
                     (badge(paint(rollout.outcome), words(rollout.outcome)))
-                    @if let Some(namespace) = &self.namespace { " namespace " (Text(namespace)) }
+                    @if let Some(namespace) = &self.0.namespace { " namespace " (Text(namespace)) }
                     @if rollout.of > 0 { " " (ready(rollout.ready, rollout.of)) " objects ready" }
                 }
                 p.message { (Text(&sentence(&message(&rollout)))) }
+                (self.changes(chain, around))
             }
         };
         let head = regions.add("head".to_owned(), head);
-        let lanes = lanes(picture, chain, around, regions);
+        let page = self.0.address(around.base);
+        let lanes = lanes(picture, chain, &page, around, regions);
         let deployment = chain.asked_deployment();
         let deployment = deployment.map(|it| (it.target(), &it.status.conditions));
         let revision = subject.map(|it| (it.target(), &it.status.conditions));
@@ -145,7 +152,44 @@ impl Page for ChainPage {
             }
         };
         let below = regions.add("below".to_owned(), below);
-        html! { (head) (lanes) (below) }
+        let events = regions.add("events".to_owned(), events::section(events, around.now));
+        html! { (head) (lanes) (below) (events) }
+    }
+}
+
+impl ChainPage {
+    /// The links to changes and to comparisons.
+    fn changes(&self, chain: &Chain, around: Around<'_>) -> Markup {
+        let page = self.0.address(around.base);
+        let deployment = chain.asked_deployment();
+        let subject = chain.subject();
+        let is_paused = match deployment {
+            Some(deployment) => deployment.spec.paused,
+            None => subject.is_some_and(|it| it.spec.lifecycle_state == LifecycleState::Paused),
+        };
+        let is_ending = deployment.is_none()
+            && subject.is_some_and(|it| {
+                let is_archived = it.spec.lifecycle_state == LifecycleState::Archived;
+                !it.is_archived() && (it.is_deleting() || is_archived)
+            });
+        html! {
+            p.links {
+                a href={ (page) "/revision" } { "Manifests" } " "
+                a href={ (page) "/diff" } { "Differences from the revision before" } " "
+                a href={ (page) "/diff?from=live" } { "Differences from the cluster" }
+            }
+            @if around.has_actions {
+                p.links {
+                    @if is_paused {
+                        (link(&page, Action::Resume, &[], "Resume"))
+                    } @else {
+                        (link(&page, Action::Pause, &[], "Pause"))
+                    }
+                    " " (link(&page, Action::Rollback, &[], "Roll back"))
+                    @if is_ending { " " (link(&page, Action::Abandon, &[], "Abandon its objects")) }
+                }
+            }
+        }
     }
 }
 
@@ -193,6 +237,7 @@ fn columns(picture: &ChainPicture) -> Vec<&str> {
 fn lanes(
     picture: &ChainPicture,
     chain: &Chain,
+    page: &str,
     around: Around<'_>,
     regions: &mut Regions,
 ) -> Markup {
@@ -200,7 +245,14 @@ fn lanes(
     let rows: Vec<Markup> = picture
         .revisions
         .iter()
-        .map(|revision| lane(picture, chain, (revision, &columns), around, regions))
+        .map(|revision| {
+            lane(
+                (picture, chain, page),
+                (revision, &columns),
+                around,
+                regions,
+            )
+        })
         .collect();
     let mut headings = vec![html! { "Revision" }];
     headings.extend(
@@ -221,15 +273,14 @@ fn lanes(
 }
 
 fn lane(
-    picture: &ChainPicture,
-    chain: &Chain,
+    (picture, chain, page): (&ChainPicture, &Chain, &str),
     (revision, columns): (&RevisionPicture, &[&str]),
     around: Around<'_>,
     regions: &mut Regions,
 ) -> Markup {
     let head = regions.add(
         id(&["revision", &revision.name]),
-        revision_head(picture, chain, revision, around),
+        revision_head((picture, chain, page), revision, around),
     );
     let phases = revision.phases.as_deref();
     let cells: Vec<Markup> = columns
@@ -267,8 +318,7 @@ fn lane(
 }
 
 fn revision_head(
-    picture: &ChainPicture,
-    chain: &Chain,
+    (picture, chain, page): (&ChainPicture, &Chain, &str),
     revision: &RevisionPicture,
     around: Around<'_>,
 ) -> Markup {
@@ -298,6 +348,25 @@ fn revision_head(
             @if let Some(release) = &revision.release { div { "Release " (Text(release)) } }
             @if let Some(cause) = member.and_then(Revision::change_cause) { div.cause { (Text(cause)) } }
             @if !revision.message.is_empty() { div.message { (Text(&revision.message)) } }
+            @if let Some(of) = revision.revision { (revision_links(chain, of, page, around)) }
+        }
+    }
+}
+
+/// The links of a revision: its manifests, its differences from the one before, and the way back to it.
+fn revision_links(chain: &Chain, of: i64, page: &str, around: Around<'_>) -> Markup {
+    let oldest = chain.revisions.iter().find_map(Revision::number);
+    let current = chain
+        .current()
+        .or(chain.newest())
+        .and_then(Revision::number);
+    html! {
+        div.links {
+            a href={ (page) "/revision?number=" (of) } { "Manifests" }
+            @if oldest != Some(of) { " " a href={ (page) "/diff?to=" (of) } { "Differences" } }
+            @if around.has_actions && current != Some(of) {
+                " " (link(page, Action::Rollback, &[("to", &of.to_string())], "Roll back to it"))
+            }
         }
     }
 }

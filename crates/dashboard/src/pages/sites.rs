@@ -3,10 +3,9 @@
 use std::fmt::Write as _;
 
 use baton_apis::url::escape;
-use baton_engine::names::{is_label, is_subdomain};
 use baton_sites::rollout::standing::SiteState;
 use baton_text::{
-    fleet::{line, note, state, state_paint, title, words},
+    fleet::{history, line, note, state, state_paint, title, words},
     output::Paint,
     status::{paint, special},
 };
@@ -14,6 +13,7 @@ use baton_view::{
     lists::{Lists, NoAnswer, Question},
     sites::{
         fleet::{Counts, Fleet},
+        history::lines,
         observed::{Observed, status},
         question::SiteQuestion,
         state::SitePicture,
@@ -25,10 +25,12 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Around, Page};
+use super::{Around, Page, site};
 use crate::{
-    html::{Text, ago, badge, class, conditions, headings, table},
+    actions::{Action, link},
+    html::{Text, address, ago, badge, class, conditions, headings, table},
     regions::Regions,
+    subject::are_names,
 };
 
 const SITES: [&str; 7] = ["Site", "State", "Wave", "Runs", "Queue", "Since", "Message"];
@@ -71,6 +73,8 @@ pub(crate) struct SitesFilter {
     q: Option<String>,
     /// The page of the list, from 1 on.
     page: Option<usize>,
+    /// The only site to show, with its revisions.
+    site: Option<String>,
 }
 
 /// The page of a deployment to sites.
@@ -84,7 +88,7 @@ pub(crate) struct SitesPage {
 impl SitesPage {
     /// The page of a named deployment; `None` if it cannot be a name.
     pub(crate) fn new(namespace: &str, name: &str, filter: SitesFilter) -> Option<Self> {
-        (is_label(namespace) && is_subdomain(name)).then(|| Self {
+        are_names(namespace, name).then(|| Self {
             target: SiteTarget::deployment(name),
             namespace: namespace.to_owned(),
             filter,
@@ -128,18 +132,26 @@ impl Page for SitesPage {
                     " namespace " (Text(&self.namespace))
                 }
                 p.message { (Text(&line(observed, &verdict, ": "))) }
+                @if around.has_actions { (self.changes(observed, around)) }
                 @if let Err(why) = &observed.clusters {
                     p.message { "Clusters cannot be read, so sites that are offline may be missing: " (Text(why)) }
                 }
             }
         };
         let head = regions.add("head".to_owned(), head);
+        if let Some(name) = &self.filter.site {
+            let site = regions.add("site".to_owned(), site::content(observed, name, around));
+            let page = address(around.base, "sites", &self.namespace, &self.target.name);
+            return html! { (head) (site) p { a href=(page) { "All sites" } } };
+        }
         let waves = regions.add("waves".to_owned(), waves(&fleet));
         let grid = regions.add("grid".to_owned(), grid(&fleet));
         let list = regions.add("list".to_owned(), self.list(&fleet, around));
         let status = status(&observed.deployment);
         let special = special(&self.target, &status.conditions);
-        let below = html! { div #below { (conditions(&special, around.now)) } };
+        let below = html! {
+            div #below { (history(observed, around)) (conditions(&special, around.now)) }
+        };
         let below = regions.add("below".to_owned(), below);
         html! {
             (head) (waves) (grid)
@@ -149,6 +161,25 @@ impl Page for SitesPage {
                 (list)
             }
             (below)
+        }
+    }
+}
+
+impl SitesPage {
+    /// The links to changes.
+    fn changes(&self, observed: &Observed, around: Around<'_>) -> Markup {
+        let page = &address(around.base, "sites", &self.namespace, &self.target.name);
+        html! {
+            p.links {
+                @if observed.deployment.spec.paused {
+                    (link(page, Action::Resume, &[], "Resume"))
+                } @else {
+                    (link(page, Action::Pause, &[], "Pause"))
+                }
+                " " (link(page, Action::Abort, &[], "Abort"))
+                " " (link(page, Action::Rollback, &[], "Roll back"))
+                " " (link(page, Action::Redeploy, &[], "Select the sites again"))
+            }
         }
     }
 }
@@ -182,6 +213,37 @@ fn waves(fleet: &Fleet) -> Markup {
         section #waves {
             h2 #waves-title { "Waves" }
             (table("waves", "waves-title", &headings(["Wave", "Sites", "Updated", "States"]), &rows))
+        }
+    }
+}
+
+const ROLLOUTS: [&str; 6] = ["Rollout", "Version", "Sites", "Run it", "Begun", "Note"];
+
+/// The rollouts of the deployment, the newest first.
+fn history(observed: &Observed, around: Around<'_>) -> Markup {
+    let lines = lines(observed, None);
+    let rows: Vec<Markup> = lines
+        .iter()
+        .rev()
+        .map(|line| {
+            html! {
+                tr aria-current=[line.is_current.then_some("true")] {
+                    td { @if let Some(rollout) = line.rollout { (rollout) } }
+                    th scope="row" { (Text(&line.version)) }
+                    td { (line.given) }
+                    td { (line.runs.unwrap_or(0)) }
+                    td { (ago(line.created, around.now)) }
+                    td.message { (Text(&history::note(line))) }
+                }
+            }
+        })
+        .collect();
+    html! {
+        @if !rows.is_empty() {
+            section {
+                h2 #history { "Rollouts" }
+                (table("rollouts", "history", &headings(ROLLOUTS), &rows))
+            }
         }
     }
 }
@@ -338,7 +400,7 @@ fn site_row(site: &SitePicture, around: Around<'_>) -> Markup {
     let paint: Paint = state_paint(site.state);
     html! {
         tr {
-            th scope="row" { (Text(&site.name)) }
+            th scope="row" { a href={ "?site=" (escape(&site.name)) } { (Text(&site.name)) } }
             td { (badge(paint, state(site.state))) }
             td { @if let Some(wave) = site.wave { (wave) } }
             td { (Text(site.runs.as_deref().unwrap_or_default())) }

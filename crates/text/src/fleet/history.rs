@@ -23,7 +23,8 @@ pub fn value(lines: &[HistoryRow]) -> Value {
     json!({ "rollouts": lines.collect::<Vec<_>>() })
 }
 
-fn note(line: &HistoryRow) -> String {
+/// The note on a rollout, in words; empty without one.
+pub fn note(line: &HistoryRow) -> String {
     match &line.note {
         None => String::new(),
         Some(RolloutNote::PutBack) => "put back where a rollout failed".to_owned(),

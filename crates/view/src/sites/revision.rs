@@ -87,22 +87,22 @@ impl SiteRevision {
     }
 
     /// True if the revision is available.
-    pub(super) fn is_available(&self) -> bool {
+    pub fn is_available(&self) -> bool {
         self.reported.availability == Some(Reason::Available)
     }
 
     /// True if the revision was skipped in the queue, and never begins.
-    pub(super) fn is_skipped(&self) -> bool {
+    pub fn is_skipped(&self) -> bool {
         self.reported.availability == Some(Reason::Skipped)
     }
 
     /// True if the revision is archived, being deleted or skipped: it writes no object any more.
-    pub(super) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.reported.is_archived || self.is_deleting || self.is_skipped()
     }
 
     /// True if the revision has not begun, as far as the status was reported.
-    pub(super) fn is_queued(&self) -> bool {
+    pub fn is_queued(&self) -> bool {
         let state = self.reported.state(None);
         let waits = matches!(state, RevisionState::Queued | RevisionState::Unknown);
         waits && !self.is_over() && self.reported.beginning() == RevisionStart::None
@@ -110,7 +110,7 @@ impl SiteRevision {
 
     /// True if the revision has begun and is not archived: some of its objects may exist at the
     /// site.
-    pub(super) fn is_live(&self) -> bool {
+    pub fn is_live(&self) -> bool {
         !self.is_over() && !self.is_queued()
     }
 
@@ -129,12 +129,12 @@ impl SiteRevision {
     }
 
     /// Message of the condition `Available`; empty if the condition is true.
-    pub(super) fn message(&self) -> &str {
+    pub fn message(&self) -> &str {
         self.reported.message.as_deref().unwrap_or_default()
     }
 
     /// The reason that the revision is not available.
-    pub(super) fn report(&self) -> Report {
+    pub fn report(&self) -> Report {
         Report {
             reason: self
                 .reported

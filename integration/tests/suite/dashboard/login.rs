@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use super::Browser;
 
 /// A dashboard behind the path `/baton`. Its kubeconfig has all rights, which no viewer gets.
-fn dashboard(ns: &TestNamespace, purpose: &str) -> (Program, Browser) {
+pub(crate) fn dashboard(ns: &TestNamespace, purpose: &str) -> (Program, Browser) {
     let address = free_address();
     let kubeconfig = ns.cluster().kubeconfig().into();
     let mut args: Vec<OsString> = vec!["dashboard".into(), "--kubeconfig".into(), kubeconfig];
@@ -25,7 +25,7 @@ fn dashboard(ns: &TestNamespace, purpose: &str) -> (Program, Browser) {
 }
 
 /// The token of a new service account, with rights in its namespace or without any.
-async fn account(ns: &TestNamespace, name: &str, has_rights: bool) -> String {
+pub(crate) async fn account(ns: &TestNamespace, name: &str, has_rights: bool) -> String {
     ns.create(&object("v1", "ServiceAccount", name)).await;
     if has_rights {
         let user = format!("system:serviceaccount:{}:{name}", ns.name());

@@ -7,14 +7,11 @@ use baton_apis::{
     conditions::{ARCHIVED, PAUSED},
 };
 use baton_cluster::Cluster;
+use baton_steering::pausing::{Action, switched};
 use baton_view::chain::{Chain, member::Revision, target::Target};
 
 use super::AdoptedDeployment;
-use crate::{
-    error::Error,
-    pausing::{Action, switched},
-    wait::chain::watch_until,
-};
+use crate::{error::Error, wait::chain::watch_until};
 
 impl AdoptedDeployment {
     /// Pauses the deployment, or its remaining revisions. Returns when the manager has observed the

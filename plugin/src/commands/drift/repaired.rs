@@ -5,15 +5,17 @@ use std::collections::BTreeMap;
 use baton_apis::constants::ANNOTATION_REPAIRS;
 use baton_cluster::Cluster;
 use baton_engine::diff::drift::{Drift, from_annotation};
-use baton_view::{chain::Chain, lists::ListQuery, object::text_at};
+use baton_view::{
+    chain::Chain,
+    events::{Occurrence, Subjects},
+    lists::ListQuery,
+    object::text_at,
+};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use super::{Row, State};
-use crate::{
-    error::Error,
-    events::{Occurrence, Subjects},
-};
+use crate::error::Error;
 
 /// The reason of events about repairs.
 const REASON: &str = "Repaired";

@@ -8,6 +8,7 @@ use baton_engine::{
     object::{controller, is_terminating},
     revision::Desired,
 };
+use baton_steering::{Error, diff::forecast};
 use baton_view::{
     chain::{Chain, member::Revision},
     children::{Children, Detail, LookupResult},
@@ -19,7 +20,6 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
 use super::{Row, State};
-use crate::{diff::forecast, error::Error};
 
 /// The drift that was found, and warnings about objects that could not be read.
 #[derive(Debug, Default)]
@@ -199,7 +199,7 @@ async fn judge_once(
             });
         }
         Err(error) if error.is_code(409) => return Err(error),
-        Err(error) if forecast::is_lack_of_rights(&error) => {
+        Err(error) if error.is_lack_of_rights() => {
             "perhaps only in another form; to check this, the right to patch it is missing"
         }
         Err(Error::Cluster(ClusterError::Refused(_))) => "the server would refuse the repair",

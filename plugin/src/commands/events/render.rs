@@ -5,11 +5,12 @@ use baton_text::output::{
     Output, Paint,
     table::{Cell, Table},
 };
-use baton_view::object::text_at;
+use baton_view::{
+    events::{Occurrence, time},
+    object::text_at,
+};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
-
-use crate::events::{Occurrence, time};
 
 const HEADINGS: [&str; 6] = [
     "NAMESPACE",

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use baton_apis::ReleaseEnvironment;
 use baton_cluster::Cluster;
+use baton_steering::rollback::apply::{RollbackOptions, SpecVersion, roll_back};
 use baton_text::{
     output::report,
     rollout::{failure, message, title},
@@ -20,10 +21,7 @@ use serde_json::Value;
 
 use crate::{
     args::{GlobalArgs, timeout},
-    commands::{
-        Exit,
-        rollback::{RollbackOptions, SpecVersion, arrive, roll_back},
-    },
+    commands::{Exit, rollback::arrive},
     error::Error,
     wait::{
         applied::{AppliedEnd, AppliedWait},

@@ -1,23 +1,11 @@
 //! `rollback` of an Application: the environment of an older Release becomes its template, in all
 //! clusters.
 
-use baton_apis::kinds;
-use baton_cluster::{Cluster, Write};
-use baton_kubernetes::wire::MediaType;
-use baton_text::application::refusal::refused;
-use baton_view::applications::{
-    observed::Observed,
-    steer::{Rollback, rollback},
-    target::AppTarget,
-};
+use baton_steering::{note, releases};
+use baton_view::applications::target::AppTarget;
 
 use super::RollbackArgs;
-use crate::{
-    args::GlobalArgs,
-    commands::{Exit, pause::note},
-    error::Error,
-    wait::{application::read, release::ReleaseWait},
-};
+use crate::{args::GlobalArgs, commands::Exit, error::Error, wait::release::ReleaseWait};
 
 pub(crate) async fn run(
     target: &AppTarget,
@@ -35,7 +23,9 @@ pub(crate) async fn run(
     }
     let cluster = global.connect().await?;
     let output = global.output();
-    let (application, found) = write_template(&cluster, target, args).await?;
+    let (to, dry_run) = (args.to_revision, args.dry_run);
+    let rolled = releases::roll_back(&cluster, target, to, args.force, dry_run).await?;
+    let (application, found) = rolled;
     let name = format!("application.shipper.booking.com/{}", application.name);
     let (release, generation) = (&found.release, found.generation);
     output.print(&match &found.patch {
@@ -57,39 +47,4 @@ pub(crate) async fn run(
         full: args.waiting.full,
     };
     Ok(wait.end(&cluster, output).await?.into())
-}
-
-/// Writes the environment. Tries again if only the status has changed since it was read.
-async fn write_template(
-    cluster: &Cluster,
-    target: &AppTarget,
-    args: &RollbackArgs,
-) -> Result<(AppTarget, Rollback), Error> {
-    let mut first: Option<Observed> = None;
-    for round in 1.. {
-        let observed = read(cluster, target).await?;
-        if let Some(first) = &first
-            && first.template() != observed.template()
-        {
-            return Err(Error::Impossible(format!(
-                "{} has changed since it was read; nothing was rolled back",
-                observed.target()
-            )));
-        }
-        let found = rollback(&observed, args.to_revision, args.force)
-            .map_err(|refusal| Error::Impossible(refused(&observed, &refusal)))?;
-        let Some(patch) = &found.patch else {
-            return Ok((observed.target(), found));
-        };
-        let url = kinds::APPLICATION.path_of(Some(&cluster.namespace), &observed.name);
-        let write = Write::new(MediaType::JsonPatch, args.dry_run);
-        match cluster.write(&url, write, patch).await {
-            Ok(_) => return Ok((observed.target(), found)),
-            Err(error) if error.is_code(409) && round < super::ROUNDS => first = Some(observed),
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Err(Error::Impossible(format!(
-        "{target} has changed during each attempt; nothing was rolled back"
-    )))
 }

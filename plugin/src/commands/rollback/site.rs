@@ -1,28 +1,15 @@
 //! `rollback` of a deployment to sites: all sites get an older version.
 
-use baton_apis::SiteDeployment;
-use baton_cluster::{Cluster, Write};
-use baton_kubernetes::wire::MediaType;
-use baton_text::{
-    fleet::{
-        line,
-        steer::{not_kept, refused},
-    },
-    output::report,
-};
-use baton_view::sites::{
-    record::Records,
-    steer::{self, VersionRollback},
-    target::SiteTarget,
-    verdict::judge,
-};
+use baton_steering::{note, sites};
+use baton_text::{fleet::line, output::report};
+use baton_view::sites::{target::SiteTarget, verdict::judge};
 
 use super::RollbackArgs;
 use crate::{
     args::GlobalArgs,
-    commands::{Exit, conclude, pause::note},
+    commands::{Exit, conclude},
     error::Error,
-    sites::read::{read, watch},
+    sites::read::watch,
     wait::applied::report_superseded,
 };
 
@@ -43,7 +30,8 @@ pub(crate) async fn run(
     }
     let cluster = global.connect().await?;
     let output = global.output();
-    let found = write_version(&cluster, target, args).await?;
+    let version = args.to_version.as_deref();
+    let found = sites::roll_back(&cluster, target, version, args.force, args.dry_run).await?;
     let (name, version) = (target.full(), &found.version);
     if found.patch.is_none() {
         output.print(&format!(
@@ -71,30 +59,4 @@ pub(crate) async fn run(
     let verdict = judge(&observed.deployment);
     let message = line(&observed, &verdict, ": ");
     conclude(verdict.outcome, &message, args.waiting.timeout, output)
-}
-
-/// Writes the version, if it is kept.
-async fn write_version(
-    cluster: &Cluster,
-    target: &SiteTarget,
-    args: &RollbackArgs,
-) -> Result<VersionRollback, Error> {
-    let deployment: SiteDeployment = read(cluster, target).await?;
-    let found = steer::rollback(&deployment, args.to_version.as_deref(), args.force)
-        .map_err(|refusal| Error::Impossible(refused(target, &refusal)))?;
-    let Some(patch) = &found.patch else {
-        return Ok(found);
-    };
-    // A version that is not kept would stop the rollout, which would wait for ever.
-    let application = SiteTarget::application(&deployment.spec.application);
-    let records: Records = read(cluster, &application).await?;
-    if records.version(&found.version).is_none() {
-        return Err(Error::NotFound(not_kept(&found.version, &records)));
-    }
-    let write = Write::new(MediaType::JsonPatch, args.dry_run);
-    let url = target.path(&cluster.namespace);
-    let written = cluster.write(&url, write, patch).await;
-    let overtaken = || format!("{target} has changed since it was read; nothing was rolled back");
-    written.map_err(|error| error.of_write(overtaken))?;
-    Ok(found)
 }

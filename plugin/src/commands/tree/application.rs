@@ -5,6 +5,7 @@ use std::future::pending;
 use baton_apis::constants::shipper::LABEL_APP;
 use baton_cluster::{Cluster, follower::Follower, lists::once};
 use baton_engine::names::is_label_value;
+use baton_steering::releases::question;
 use baton_text::{
     application::{AppStyle, render, value},
     output::{Output, format::document},
@@ -27,10 +28,7 @@ use crate::{
     args::GlobalArgs,
     commands::Exit,
     error::Error,
-    wait::{
-        application::{question, read},
-        deleted,
-    },
+    wait::{application::read, deleted},
 };
 
 /// Shows an Application, or one of its Releases.

@@ -2,6 +2,7 @@
 
 use baton_apis::ShipperCondition;
 use baton_releases::conditions::find;
+use baton_steering::releases::question;
 use baton_text::application::verdict::message;
 use baton_view::applications::{observed::Observed, state::judge, target::AppTarget};
 use k8s_openapi::{
@@ -10,7 +11,7 @@ use k8s_openapi::{
 };
 
 use super::{Goal, GoalState, WaitArgs, follow_goal, judge_condition};
-use crate::{args::GlobalArgs, commands::Exit, error::Error, wait::application::question};
+use crate::{args::GlobalArgs, commands::Exit, error::Error};
 
 pub(crate) async fn run(
     target: &AppTarget,

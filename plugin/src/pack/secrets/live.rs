@@ -4,11 +4,12 @@ use baton_apis::constants::GROUP;
 use baton_cluster::{Cluster, ClusterError, MAX_CONCURRENT};
 use baton_engine::{ObjectKey, keep::is_kept, object::controller};
 use baton_kubernetes::path;
+use baton_steering::diff::losses::PendingApply;
 use baton_view::{chain::member::Revision, content::RevisionContent, object::text_at};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
-use crate::{diff::losses::PendingApply, error::Error, pack::manifest::Manifest};
+use crate::{error::Error, pack::manifest::Manifest};
 
 /// A Secret that the user may not read, with the error.
 type UnreadableSecret<'a> = (&'a Manifest, ObjectKey, Error);

@@ -5,13 +5,6 @@ use std::fmt::Write as _;
 use baton_apis::{CollisionProtection, ObjectSetProbe, Probe, conditions::GENERAL};
 use baton_engine::{revision::Desired, texts::collapse_whitespace};
 use baton_terminal::time::age;
-use baton_text::{
-    diff::object_title,
-    output::{
-        Output, Paint,
-        table::{Cell, Table},
-    },
-};
 use baton_view::{
     chain::member::Revision,
     content::{Phase, RevisionContent},
@@ -21,10 +14,19 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 
+use crate::{
+    diff::object_title,
+    output::{
+        Output, Paint,
+        table::{Cell, Table},
+    },
+};
+
 /// Width of the first column.
 const KEYS: usize = 16;
 
-pub(crate) fn describe(
+/// A revision with its content, in the lines of a description.
+pub fn describe(
     revision: &Revision,
     content: &RevisionContent,
     is_current: bool,

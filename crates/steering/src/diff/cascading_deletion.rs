@@ -8,11 +8,11 @@ use baton_kubernetes::path;
 use baton_view::diff::warning::Warning;
 use serde_json::Value;
 
-pub(crate) use self::ask::warning;
+pub use self::ask::warning;
 
 /// An object whose deletion deletes other objects or data as well.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum CascadingDeletion {
+pub enum CascadingDeletion {
     Namespace(String),
     /// A definition of a kind, with the path of the objects of the kind; `None` if no version is
     /// served.
@@ -25,7 +25,7 @@ pub(crate) enum CascadingDeletion {
 
 impl CascadingDeletion {
     /// Classifies a live object by its own fields; `None` if nothing is deleted with the object.
-    pub(crate) fn of(gvk: &Gvk, live: &Value) -> Option<Self> {
+    pub fn of(gvk: &Gvk, live: &Value) -> Option<Self> {
         let at = |pointer| live.pointer(pointer);
         let text_at = |pointer| at(pointer).and_then(Value::as_str).map(str::to_owned);
         match (gvk.group.as_str(), gvk.kind.as_str()) {

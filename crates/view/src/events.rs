@@ -4,22 +4,23 @@ use std::collections::BTreeSet;
 
 use baton_apis::constants::GROUP;
 use baton_engine::{Gvk, ObjectKey, delegated::names};
-use baton_view::{
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::{
     chain::{Chain, member::Revision},
     content::SlicesOf,
     lists::{ListRequest, Lists, NoAnswer, Question},
     object::text_at,
     served::MAX_SINGLE_READS,
 };
-use k8s_openapi::jiff::Timestamp;
-use serde_json::Value;
 
 /// The namespace of events about cluster-scoped objects.
 const CLUSTER_NAMESPACE: &str = "default";
 
 /// The objects to show events of. It only grows: events outlive their objects.
 #[derive(Debug, Default)]
-pub(crate) struct Subjects {
+pub struct Subjects {
     keys: BTreeSet<ObjectKey>,
     /// UIDs of revisions with added content.
     revisions: BTreeSet<String>,
@@ -27,7 +28,10 @@ pub(crate) struct Subjects {
 
 impl Subjects {
     /// Adds deployments, revisions, and the objects of revisions.
-    pub(crate) fn add(&mut self, lists: &Lists, chains: &[Chain]) -> Result<(), NoAnswer> {
+    ///
+    /// # Errors
+    /// If slices were not read yet.
+    pub fn add(&mut self, lists: &Lists, chains: &[Chain]) -> Result<(), NoAnswer> {
         for deployment in chains.iter().filter_map(|chain| chain.deployment.as_ref()) {
             let namespace = deployment.namespace();
             self.insert(GROUP, deployment.kind.name, namespace, deployment.name());
@@ -48,7 +52,7 @@ impl Subjects {
     }
 
     /// Adds a revision and the objects of its delegated phases, without the content of its phases.
-    pub(crate) fn add_revision(&mut self, revision: &Revision) {
+    pub fn add_revision(&mut self, revision: &Revision) {
         let (kind, namespace) = (revision.kind.name, revision.namespace());
         self.insert(GROUP, kind, namespace, revision.name());
         let phases = revision.spec.phases.iter().flatten();
@@ -59,7 +63,8 @@ impl Subjects {
         }
     }
 
-    pub(crate) fn insert(&mut self, group: &str, kind: &str, namespace: Option<&str>, name: &str) {
+    /// Adds an object; `None` is the namespace of cluster-scoped objects.
+    pub fn insert(&mut self, group: &str, kind: &str, namespace: Option<&str>, name: &str) {
         self.keys.insert(ObjectKey {
             group: group.to_owned(),
             kind: kind.to_owned(),
@@ -69,7 +74,7 @@ impl Subjects {
     }
 
     /// True if an event is about one of the objects.
-    pub(crate) fn has(&self, event: &Value) -> bool {
+    pub fn has(&self, event: &Value) -> bool {
         let text = |field: &str| event["involvedObject"][field].as_str().unwrap_or_default();
         let gvk = Gvk::new(text("apiVersion"), text("kind"));
         self.keys.contains(&ObjectKey {
@@ -91,12 +96,12 @@ impl Subjects {
     }
 
     /// True if the events are in more than one namespace.
-    pub(crate) fn is_wide(&self) -> bool {
+    pub fn is_wide(&self) -> bool {
         self.namespaces().len() > 1
     }
 
     /// The lists of events: per namespace, or all events if there are many namespaces.
-    pub(crate) fn sources(&self) -> Vec<ListRequest> {
+    pub fn sources(&self) -> Vec<ListRequest> {
         let namespaces = self.namespaces();
         if namespaces.len() > MAX_SINGLE_READS {
             return vec![ListRequest::all("/api/v1/events")];
@@ -110,15 +115,17 @@ impl Subjects {
 
 /// The time of the last occurrence, and the number of occurrences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Occurrence {
-    pub(crate) last: Option<Timestamp>,
-    pub(crate) times: i64,
+pub struct Occurrence {
+    /// The time of the last occurrence, if it is known.
+    pub last: Option<Timestamp>,
+    /// The number of occurrences.
+    pub times: i64,
 }
 
 impl Occurrence {
     /// The occurrence of an event. Fields are read in the order of `kubectl events`: the series
     /// comes first, then the fields of the old API.
-    pub(crate) fn of(event: &Value) -> Self {
+    pub fn of(event: &Value) -> Self {
         let times = [
             "/series/lastObservedTime",
             "/lastTimestamp",
@@ -134,8 +141,8 @@ impl Occurrence {
     }
 }
 
-/// The time at a JSON pointer.
-pub(crate) fn time(event: &Value, pointer: &str) -> Option<Timestamp> {
+/// The time at a JSON pointer of an event.
+pub fn time(event: &Value, pointer: &str) -> Option<Timestamp> {
     text_at(event, pointer).parse().ok()
 }
 

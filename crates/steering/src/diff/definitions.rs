@@ -17,7 +17,7 @@ use crate::error::Error;
 ///
 /// # Errors
 /// If the server cannot be reached.
-pub(crate) async fn refusal(
+pub async fn refusal(
     cluster: &Cluster,
     object: &Desired,
     live: &Value,
@@ -42,7 +42,7 @@ pub(crate) async fn refusal(
 }
 
 /// Notes about changes of a definition that lose no data.
-pub(crate) fn notes(object: &Desired, live: &Value, after: &Value) -> Vec<ObjectNote> {
+pub fn notes(object: &Desired, live: &Value, after: &Value) -> Vec<ObjectNote> {
     if !is_definition(&object.gvk) {
         return Vec::new();
     }

@@ -11,8 +11,11 @@ use serde_json::Value;
 use super::write::{next_name, next_revision};
 use crate::error::Error;
 
-/// Checks that a command may make the next revision of the chain of `target`.
-pub(crate) fn check(chain: &Chain, target: &Target) -> Result<(), Error> {
+/// Checks that a person may make the next revision of the chain of `target`.
+///
+/// # Errors
+/// If another object makes its revisions, or one of them has no number yet.
+pub fn check(chain: &Chain, target: &Target) -> Result<(), Error> {
     if let Some(deployment) = &chain.deployment {
         return Err(Error::Impossible(format!(
             "{target} belongs to {0}, which makes its revisions: use {0}",
@@ -40,7 +43,10 @@ pub(crate) fn check(chain: &Chain, target: &Target) -> Result<(), Error> {
 
 /// The next revision of a chain, with the content of one of its revisions. It takes objects over
 /// from all revisions that are not archived.
-pub(crate) fn next(
+///
+/// # Errors
+/// If there is no number for it, or its name is taken.
+pub fn next(
     chain: &Chain,
     content: &Revision,
     name: Option<&str>,
@@ -80,7 +86,11 @@ pub(crate) fn next(
     ))
 }
 
-pub(crate) async fn create(
+/// Creates a revision.
+///
+/// # Errors
+/// If its name is taken, or the request fails.
+pub async fn create(
     cluster: &Cluster,
     kind: ChainKind,
     revision: &Value,

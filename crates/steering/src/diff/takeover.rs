@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::error::Error;
 
 /// True if a take-over of an object can remove fields from it.
-pub(crate) fn removes_any(live: &Value, wanted: &Value, former: &[String]) -> bool {
+pub fn removes_any(live: &Value, wanted: &Value, former: &[String]) -> bool {
     !Dropped::of(live, wanted, former).is_empty()
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn removes_any(live: &Value, wanted: &Value, former: &[String]) -> bo
 ///
 /// `answer` is the result of the dry run of the apply. If there are fields to remove, a second dry
 /// run finds the fields that are defaults: the server sets them again.
-pub(crate) async fn without_former_fields(
+pub async fn without_former_fields(
     cluster: &Cluster,
     object: &Desired,
     live: &Value,
@@ -94,7 +94,7 @@ fn tools(live: &Value, former: &[String]) -> Vec<String> {
 }
 
 /// Notes about the fields of an object that stay with other managers.
-pub(crate) fn stays(live: &Value, wanted: &Value, former: &[String]) -> Vec<ObjectNote> {
+pub fn stays(live: &Value, wanted: &Value, former: &[String]) -> Vec<ObjectNote> {
     let Others {
         by_manager,
         built_in,

@@ -106,7 +106,7 @@ pub(crate) fn next_revision(
 
 /// The change cause of the new revision: that of the old revision if it has one, else the `verb`,
 /// such as `rollback to`, with the number.
-pub(crate) fn cause(revision: &Value, verb: &str) -> String {
+pub fn cause(revision: &Value, verb: &str) -> String {
     let number = &revision["spec"]["revision"];
     let cause = revision["metadata"]["annotations"][ANNOTATION_CHANGE_CAUSE].as_str();
     cause

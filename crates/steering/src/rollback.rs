@@ -1,8 +1,8 @@
-//! Chooses the revision for a rollback, and what to write for it. These are decisions only, without
-//! requests.
+//! Rollbacks of chains: the choice of the revision, and the writes.
 
-pub(crate) mod standalone;
-pub(crate) mod write;
+pub mod apply;
+pub mod standalone;
+pub mod write;
 
 use baton_view::chain::{Chain, member::Revision};
 
@@ -97,7 +97,11 @@ fn numbers(chain: &Chain) -> Vec<i64> {
         .collect()
 }
 
-pub(crate) fn numbered(chain: &Chain, number: i64) -> Result<&Revision, Error> {
+/// The revision with a number.
+///
+/// # Errors
+/// If the chain has none.
+pub fn numbered(chain: &Chain, number: i64) -> Result<&Revision, Error> {
     chain.by_number(number).ok_or_else(|| {
         let refusal = Refusal::NoSuchRevision {
             wanted: number,

@@ -6,7 +6,7 @@ use baton_cluster::{
     lists::{chain, not_found},
 };
 use baton_kubernetes::wire::MediaType;
-use baton_text::output::{format::name, report};
+use baton_text::output::format::name;
 use baton_view::chain::{
     kind::ChainKind,
     member::{Deployment, Revision},
@@ -21,14 +21,16 @@ const ROUNDS: usize = 5;
 
 /// The change to a deployment or revision: paused, or resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub enum Action {
+    /// Nothing is written or deleted any more.
     Pause,
+    /// The end of a pause.
     Resume,
 }
 
 impl Action {
     /// The words for a change, and for a state that was reached before.
-    pub(crate) fn words(self) -> (&'static str, &'static str) {
+    pub fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Pause => ("paused", "already paused"),
             Self::Resume => ("resumed", "not paused"),
@@ -40,7 +42,10 @@ impl Action {
 ///
 /// The revisions of a deployment are paused at once, also while no manager runs: the manager that
 /// starts next repairs none of their objects.
-pub(crate) async fn switched(
+///
+/// # Errors
+/// If the target does not exist, cannot be paused or resumed, or a request fails.
+pub async fn switched(
     cluster: &Cluster,
     target: &Target,
     action: Action,
@@ -75,8 +80,8 @@ async fn pause_revisions(cluster: &Cluster, subject: &Pausable) {
         return;
     };
     if let Err(error) = try_pause_revisions(cluster, &deployment.target()).await {
-        report(&format!(
-            "note: revisions of {} are not paused before a manager runs: {error}",
+        cluster.warn(&format!(
+            "revisions of {} are not paused before a manager runs: {error}",
             name(subject.object())
         ));
     }
@@ -131,13 +136,19 @@ fn with_deployment(revision: &Revision) -> Option<Value> {
 
 /// A deployment or a revision to pause or resume.
 #[derive(Clone, Debug)]
-pub(crate) enum Pausable {
+pub enum Pausable {
+    /// A deployment.
     Deployment(Box<Deployment>),
+    /// A revision.
     Revision(Box<Revision>),
 }
 
 impl Pausable {
-    pub(crate) async fn read(cluster: &Cluster, target: &Target) -> Result<Self, Error> {
+    /// Reads the object that a person named.
+    ///
+    /// # Errors
+    /// If it does not exist, or cannot be read.
+    pub async fn read(cluster: &Cluster, target: &Target) -> Result<Self, Error> {
         let kinds = target.candidates();
         let cluster_scoped = [ChainKind::ClusterObjectDeployment];
         let further = cluster_scoped.iter().filter(|_| target.kind.is_none());
@@ -158,21 +169,24 @@ impl Pausable {
         })
     }
 
-    pub(crate) fn object(&self) -> &Value {
+    /// The object, as the server returned it.
+    pub fn object(&self) -> &Value {
         match self {
             Self::Deployment(deployment) => &deployment.object,
             Self::Revision(revision) => &revision.object,
         }
     }
 
-    pub(crate) fn path(&self) -> String {
+    /// The URL path of the object.
+    pub fn path(&self) -> String {
         match self {
             Self::Deployment(deployment) => deployment.path(),
             Self::Revision(revision) => revision.path(),
         }
     }
 
-    pub(crate) fn is_deleting(&self) -> bool {
+    /// True while it is being deleted.
+    pub fn is_deleting(&self) -> bool {
         match self {
             Self::Deployment(deployment) => deployment.is_deleting(),
             Self::Revision(revision) => revision.is_deleting(),
@@ -180,7 +194,11 @@ impl Pausable {
     }
 }
 
-pub(crate) async fn write(
+/// Writes a merge patch.
+///
+/// # Errors
+/// If the request fails.
+pub async fn write(
     cluster: &Cluster,
     subject: &Pausable,
     patch: &Value,

@@ -50,7 +50,7 @@ const DEFAULT_NAMESPACE: &str = "default";
 const ROUNDS: usize = 5;
 
 /// Sends a dry run of an apply as the manager would send it; forced for an object that exists.
-pub(crate) async fn dry_run(
+pub async fn dry_run(
     cluster: &Cluster,
     object: &Desired,
     body: &Value,
@@ -110,23 +110,11 @@ async fn dry_run_merge(
     Ok(answer)
 }
 
-/// True if a request is refused because the user lacks a right. Quotas and admission refuse with
-/// the same code for other reasons.
-pub(crate) fn is_lack_of_rights(error: &Error) -> bool {
-    match error {
-        Error::Cluster(ClusterError::Refused(status)) => {
-            status.code == 401
-                || (status.code == 403 && status.message.contains(" cannot patch resource "))
-        }
-        _ => false,
-    }
-}
-
 /// Calls `look` with a live object, and again after a conflict, with the object read again.
 ///
 /// `look` receives `None` if the object does not exist. Returns the conflict if the last attempt
 /// ends in one as well.
-pub(crate) async fn retried<T>(
+pub async fn retried<T>(
     cluster: &Cluster,
     object: &Desired,
     live: Option<&Value>,
@@ -148,7 +136,7 @@ pub(crate) async fn retried<T>(
 
 /// The effects of applying a deployment or a revision. `given` are slices that are applied together
 /// with the object.
-pub(crate) async fn forecast(
+pub async fn forecast(
     places: &PhaseClusters,
     object: &Value,
     kind: ChainKind,
@@ -380,7 +368,7 @@ async fn send(
     match answer {
         Ok(answer) => Ok(Response::Object(answer)),
         // A missing right of the user says nothing about the revision.
-        Err(error) if is_lack_of_rights(&error) || error.is_code(409) => Err(error),
+        Err(error) if error.is_lack_of_rights() || error.is_code(409) => Err(error),
         Err(Error::Cluster(ClusterError::Refused(status)))
             if is_recreated(object) && is_immutable(&status) =>
         {
@@ -472,7 +460,7 @@ mod tests {
     fn quotas_are_no_lack_of_rights() {
         let refused = |code, message: &str| {
             let status = kube::core::Status::failure(message, "Forbidden").with_code(code);
-            is_lack_of_rights(&Error::Cluster(ClusterError::Refused(Box::new(status))))
+            Error::Cluster(ClusterError::Refused(Box::new(status))).is_lack_of_rights()
         };
         let rights = "configmaps \"web\" is forbidden: User \"dev\" cannot patch resource \"configmaps\" in API \
              group \"\" in the namespace \"shop\"";
@@ -483,6 +471,6 @@ mod tests {
             "configmaps \"web\" is forbidden: exceeded quota: small"
         ));
         assert!(!refused(409, rights));
-        assert!(!is_lack_of_rights(&Error::Usage(rights.to_owned())));
+        assert!(!Error::Usage(rights.to_owned()).is_lack_of_rights());
     }
 }

@@ -1,10 +1,7 @@
 //! The refusals that a change would meet, before anything is written.
 
 use baton_cluster::{Cluster, ClusterError};
-use baton_text::{
-    diff::{outcome::fate, title},
-    output::{report, report_once},
-};
+use baton_text::diff::{outcome::fate, title};
 use baton_view::{
     chain::{Chain, kind::ChainKind},
     diff::plan::{NoPlan, Plan},
@@ -18,12 +15,12 @@ use super::{
 };
 use crate::error::Error;
 
-/// Reports what the server or the manager would refuse of an apply. `given` are slices that are
+/// Checks what the server or the manager would refuse of an apply. `given` are slices that are
 /// applied together with the object.
 ///
 /// # Errors
 /// As [`check`].
-pub(crate) async fn check_apply(
+pub async fn check_apply(
     cluster: &Cluster,
     next: &PendingApply,
     given: &[Value],
@@ -43,7 +40,7 @@ pub(crate) async fn check_apply(
 ///
 /// # Errors
 /// As [`check`].
-pub(crate) async fn check_revision(
+pub async fn check_revision(
     cluster: &Cluster,
     chain: &Chain,
     (kind, object): (ChainKind, &Value),
@@ -78,9 +75,7 @@ async fn check(
         Ok(sections) => sections,
         Err(error @ Error::Cluster(ClusterError::Unreachable { .. })) => return Err(error),
         Err(error) => {
-            report(&format!(
-                "note: the refusals by the server are unknown: {error}"
-            ));
+            cluster.warn(&format!("the refusals by the server are unknown: {error}"));
             return Ok(());
         }
     };
@@ -88,9 +83,8 @@ async fn check(
     let lines: Vec<String> = refused
         .map(|section| format!("{}: {}", title(&section.topic), fate(&section.outcome)))
         .collect();
-    let level = if is_forced { "warning" } else { "error" };
-    for line in &lines {
-        report_once(&format!("{level}: {line}"));
+    if is_forced {
+        lines.iter().for_each(|line| cluster.warn(line));
     }
     if is_forced || lines.is_empty() {
         return Ok(());
@@ -99,7 +93,8 @@ async fn check(
         1 => "an object would be refused".to_owned(),
         count => format!("{count} objects would be refused"),
     };
-    Err(Error::Foreseen(format!(
-        "nothing was written, because {count}; --force writes it all the same"
-    )))
+    Err(Error::Foreseen {
+        refused: lines,
+        message: format!("nothing was written, because {count}; --force writes it all the same"),
+    })
 }

@@ -8,10 +8,7 @@ use std::{
 use baton_cluster::{Cluster, ClusterError, MAX_CONCURRENT, lists};
 use baton_engine::{ObjectKey, revision::Desired};
 use baton_kubernetes::discovery::Location;
-use baton_text::{
-    diff::{outcome::fate, title, warning::warning},
-    output::{report, report_once},
-};
+use baton_text::diff::{outcome::fate, title, warning::warning};
 use baton_view::{
     chain::{Chain, kind::ChainKind, member::Revision},
     children::LookupResult,
@@ -37,18 +34,18 @@ use crate::error::Error;
 type PhasedObject<'a> = (&'a Phase, &'a Desired);
 
 /// A deployment or a revision that is about to be applied.
-pub(crate) struct PendingApply {
+pub struct PendingApply {
     kind: ChainKind,
     object: Value,
     /// All chains in the scope of the object.
-    pub(crate) chains: Result<Vec<Chain>, ClusterError>,
+    pub chains: Result<Vec<Chain>, ClusterError>,
 }
 
 impl PendingApply {
     /// Reads the chains in the scope of an object.
     ///
     /// An error of this read is stored in `chains`: only some callers need the chains.
-    pub(crate) async fn read(cluster: &Cluster, object: &Value) -> Result<Self, Error> {
+    pub async fn read(cluster: &Cluster, object: &Value) -> Result<Self, Error> {
         let kind = ChainKind::of(object).ok_or_else(|| {
             let kind = text_at(object, "/kind");
             Error::Impossible(format!("{kind} is neither a deployment nor a revision"))
@@ -69,23 +66,23 @@ impl PendingApply {
     /// stop the apply.
     ///
     /// `given` are slices that are applied together with the object.
-    pub(crate) async fn warn(&self, cluster: &Cluster, given: &[Value]) {
+    pub async fn warn(&self, cluster: &Cluster, given: &[Value]) {
         match &self.chains {
             Ok(chains) => warn(Plan::of(self.kind, &self.object, chains), cluster, given).await,
             // The apply itself reports these errors.
             Err(ClusterError::NotServed { .. } | ClusterError::Unreachable { .. }) => {}
-            Err(error) => report_unknown(error),
+            Err(error) => warn_unknown(cluster, error),
         }
     }
 
     /// The revision that the apply creates, if there is one; `None` if the chains cannot be read.
-    pub(crate) fn plan(&self) -> Option<Result<Option<Plan>, NoPlan>> {
+    pub fn plan(&self) -> Option<Result<Option<Plan>, NoPlan>> {
         let chains = self.chains.as_ref().ok()?;
         Some(Plan::of(self.kind, &self.object, chains))
     }
 
     /// The namespace of the object, or null for the cluster scope.
-    pub(crate) fn namespace(&self) -> &Value {
+    pub fn namespace(&self) -> &Value {
         &self.object["metadata"]["namespace"]
     }
 
@@ -94,7 +91,7 @@ impl PendingApply {
     ///
     /// Empty if the chains cannot be read. Without the right to read slices, the content lacks the
     /// objects in slices.
-    pub(crate) async fn former(
+    pub async fn former(
         &self,
         cluster: &Cluster,
     ) -> Result<Vec<(Revision, RevisionContent)>, Error> {
@@ -124,17 +121,14 @@ pub(crate) async fn warn(plan: Result<Option<Plan>, NoPlan>, cluster: &Cluster, 
         Err(error) => Err(error.into()),
     };
     match warnings {
-        // Reported once, because a command can start over.
-        Ok(warnings) => warnings
-            .iter()
-            .for_each(|warning| report_once(&format!("warning: {warning}"))),
-        Err(error) => report_unknown(&error),
+        Ok(warnings) => warnings.iter().for_each(|warning| cluster.warn(warning)),
+        Err(error) => warn_unknown(cluster, &error),
     }
 }
 
-fn report_unknown(error: &impl Display) {
-    report(&format!(
-        "note: the objects that would be deleted are unknown: {error}"
+fn warn_unknown(cluster: &Cluster, error: &impl Display) {
+    cluster.warn(&format!(
+        "the objects that would be deleted are unknown: {error}"
     ));
 }
 
@@ -354,10 +348,10 @@ pub(crate) async fn with_warning(
 #[cfg(test)]
 mod tests {
     use baton_text::diff::note::note;
+    use baton_view::chain::from_objects;
     use serde_json::json;
 
     use super::*;
-    use crate::selection::from_objects;
 
     #[test]
     fn an_object_that_may_not_be_read_is_told_to_go() {
@@ -368,7 +362,7 @@ mod tests {
             "metadata": {"name": "web-1", "namespace": "shop", "uid": "u"},
             "spec": {"revision": 1, "phases": [{"name": "a", "objects": [{"object": claim}]}]},
         });
-        let chains = from_objects(Vec::new(), vec![set]);
+        let chains = from_objects(Vec::new(), vec![set]).0;
         let content = Slices::default().content(&chains[0].revisions[0]);
         let (phase, object) = content.placed().next().unwrap();
         let siblings = ChainSiblings::new(&chains[..1], &["web-1".to_owned()].into());

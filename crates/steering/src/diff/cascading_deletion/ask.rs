@@ -38,11 +38,7 @@ const BY_ITSELF: [(&str, &str); 2] = [
 ///
 /// Sends no request for a `StatefulSet`, one for a `PersistentVolumeClaim` or a definition of a
 /// kind, and one per served kind for a namespace.
-pub(crate) async fn warning(
-    cluster: &Cluster,
-    gvk: &Gvk,
-    live: &Value,
-) -> Result<Option<Warning>, Error> {
+pub async fn warning(cluster: &Cluster, gvk: &Gvk, live: &Value) -> Result<Option<Warning>, Error> {
     Ok(Some(match CascadingDeletion::of(gvk, live) {
         None => return Ok(None),
         Some(CascadingDeletion::Namespace(name)) => {

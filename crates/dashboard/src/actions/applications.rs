@@ -1,0 +1,139 @@
+//! Changes of Applications.
+
+use baton_cluster::Cluster;
+use baton_steering::{Error, releases};
+use baton_text::diff::Labels;
+use baton_view::applications::{
+    compare::environment,
+    steer::{Promotion, StepChoice},
+    target::AppTarget,
+};
+
+use super::{Action, Fields, Preview, is_forced, number_in, unknown};
+
+pub(super) async fn preview(
+    cluster: &Cluster,
+    action: Action,
+    target: &AppTarget,
+    fields: &Fields,
+) -> Result<Preview, Error> {
+    match action {
+        Action::Pause | Action::Resume => {
+            let is_paused = action == Action::Pause;
+            if !releases::pause(cluster, target, is_paused, true).await? {
+                let already = if is_paused {
+                    "paused already"
+                } else {
+                    "not paused"
+                };
+                return Err(Error::Impossible(format!("{target} is {already}")));
+            }
+            let line = if is_paused {
+                "It makes no Release, and its Releases keep their pods and their traffic, until it is resumed."
+            } else {
+                "Its rollout goes on."
+            };
+            Ok(Preview {
+                lines: vec![line.to_owned()],
+                ..Preview::default()
+            })
+        }
+        Action::Promote => {
+            let promotion = promote(cluster, target, fields, true).await?;
+            let Promotion {
+                release,
+                step,
+                label,
+                patch,
+            } = promotion;
+            if patch.is_none() {
+                let why = format!("release {release} is sent to step {label} already");
+                return Err(Error::Impossible(why));
+            }
+            Ok(Preview {
+                lines: vec![format!("Release {release} goes to step {label}.")],
+                state: Fields::from([
+                    ("release".to_owned(), release),
+                    ("step".to_owned(), step.to_string()),
+                ]),
+                ..Preview::default()
+            })
+        }
+        Action::Abort => {
+            let observed = releases::read(cluster, &newest(target, fields)).await?;
+            let abort = releases::plan_abort(&observed, is_forced(fields))?;
+            releases::abort(cluster, &abort, true).await?;
+            Ok(Preview {
+                lines: releases::effects(&observed, &abort),
+                state: Fields::from([("release".to_owned(), abort.release)]),
+                ..Preview::default()
+            })
+        }
+        Action::Rollback => {
+            let observed = releases::read(cluster, target).await?;
+            let to = number_in(fields, "to")?;
+            let rolled = releases::roll_back(cluster, target, to, is_forced(fields), true);
+            let (_, found) = rolled.await?;
+            let (release, generation) = (&found.release, found.generation);
+            if found.patch.is_none() {
+                let why = format!("{target} has the environment of release {release} already");
+                return Err(Error::Impossible(why));
+            }
+            Ok(Preview {
+                lines: vec![format!(
+                    "The environment of release {release} (generation {generation}) becomes the template, and a new \
+                     Release rolls it out in all clusters:"
+                )],
+                sections: environment(observed.template(), &found.environment),
+                labels: Some(Labels::new("template", release)),
+                state: Fields::from([("to".to_owned(), generation.to_string())]),
+                ..Preview::default()
+            })
+        }
+        Action::Redeploy | Action::Abandon => Err(unknown(action, target)),
+    }
+}
+
+pub(super) async fn perform(
+    cluster: &Cluster,
+    action: Action,
+    target: &AppTarget,
+    fields: &Fields,
+) -> Result<(), Error> {
+    match action {
+        Action::Pause | Action::Resume => {
+            releases::pause(cluster, target, action == Action::Pause, false).await?;
+        }
+        Action::Promote => {
+            promote(cluster, target, fields, false).await?;
+        }
+        Action::Abort => {
+            let observed = releases::read(cluster, &newest(target, fields)).await?;
+            let abort = releases::plan_abort(&observed, is_forced(fields))?;
+            releases::abort(cluster, &abort, false).await?;
+        }
+        Action::Rollback => {
+            let to = number_in(fields, "to")?;
+            releases::roll_back(cluster, target, to, is_forced(fields), false).await?;
+        }
+        Action::Redeploy | Action::Abandon => return Err(unknown(action, target)),
+    }
+    Ok(())
+}
+
+async fn promote(
+    cluster: &Cluster,
+    target: &AppTarget,
+    fields: &Fields,
+    dry_run: bool,
+) -> Result<Promotion, Error> {
+    let observed = releases::read(cluster, &newest(target, fields)).await?;
+    let choice = number_in(fields, "step")?.map_or(StepChoice::Next, StepChoice::Number);
+    releases::promote(cluster, &observed, choice, is_forced(fields), dry_run).await
+}
+
+/// The Release of a preview, which has to be the newest one still; the Application without one.
+fn newest(target: &AppTarget, fields: &Fields) -> AppTarget {
+    let release = fields.get("release");
+    release.map_or_else(|| target.clone(), |release| AppTarget::release(release))
+}

@@ -1,0 +1,126 @@
+//! Changes of deployments and revisions.
+
+use baton_cluster::Cluster;
+use baton_steering::{
+    Error,
+    abandoning::abandon,
+    pausing::{self, switched},
+    rollback::apply::{RollbackOptions, SpecVersion, forecast, roll_back},
+};
+
+use super::{Action, Fields, Preview, is_forced, number_in, unknown};
+use crate::subject::ChainSubject;
+
+pub(super) async fn preview(
+    cluster: &Cluster,
+    action: Action,
+    subject: &ChainSubject,
+    fields: &Fields,
+) -> Result<Preview, Error> {
+    let (cluster, target) = (subject.within(cluster), &subject.target);
+    match action {
+        Action::Pause | Action::Resume => {
+            let (_, is_changed) = switched(&cluster, target, switch(action), true).await?;
+            if !is_changed {
+                let (_, already) = switch(action).words();
+                return Err(Error::Impossible(format!("{target} is {already}")));
+            }
+            let line = match action {
+                Action::Pause if subject.kind.is_deployment() => {
+                    "It makes no revision, and its revisions write and delete nothing, until it is resumed."
+                }
+                Action::Pause => "It writes and deletes nothing until it is resumed.",
+                _ => "Its rollout goes on, and its objects are repaired again.",
+            };
+            Ok(Preview {
+                lines: vec![line.to_owned()],
+                ..Preview::default()
+            })
+        }
+        Action::Rollback => {
+            let wanted = options(fields, None)?;
+            let found = forecast(&cluster, target, &wanted).await?;
+            let Some(revision) = found.revision else {
+                let why = format!("{target} has the content of this revision already");
+                return Err(Error::Impossible(why));
+            };
+            // The server checks the write, and the rights to it.
+            let dry = RollbackOptions {
+                dry_run: true,
+                ..wanted
+            };
+            roll_back(&cluster, target, &dry).await?;
+            let mut state = Fields::new();
+            if let Some(version) = found.version {
+                let generation = version.generation.unwrap_or_default();
+                state.insert("uid".to_owned(), version.uid);
+                state.insert("generation".to_owned(), generation.to_string());
+            }
+            Ok(Preview {
+                lines: vec![format!(
+                    "The content of {revision} becomes the next revision, with these effects:"
+                )],
+                sections: found.sections,
+                state,
+                ..Preview::default()
+            })
+        }
+        Action::Abandon => {
+            let name = abandon(&cluster, target, true).await?;
+            Ok(Preview {
+                lines: vec![format!(
+                    "{name} stops to wait for objects whose deletion the API server refuses. They stay in the \
+                     cluster, and nothing deletes them any more."
+                )],
+                ..Preview::default()
+            })
+        }
+        Action::Promote | Action::Abort | Action::Redeploy => Err(unknown(action, target)),
+    }
+}
+
+pub(super) async fn perform(
+    cluster: &Cluster,
+    action: Action,
+    subject: &ChainSubject,
+    fields: &Fields,
+) -> Result<(), Error> {
+    let (cluster, target) = (subject.within(cluster), &subject.target);
+    match action {
+        Action::Pause | Action::Resume => {
+            switched(&cluster, target, switch(action), false).await?;
+        }
+        Action::Rollback => {
+            let only = match (fields.get("uid"), number_in(fields, "generation")?) {
+                (Some(uid), generation) => Some(SpecVersion {
+                    uid: uid.clone(),
+                    generation,
+                }),
+                _ => None,
+            };
+            roll_back(&cluster, target, &options(fields, only)?).await?;
+        }
+        Action::Abandon => {
+            abandon(&cluster, target, false).await?;
+        }
+        Action::Promote | Action::Abort | Action::Redeploy => return Err(unknown(action, target)),
+    }
+    Ok(())
+}
+
+fn switch(action: Action) -> pausing::Action {
+    match action {
+        Action::Pause => pausing::Action::Pause,
+        _ => pausing::Action::Resume,
+    }
+}
+
+fn options(fields: &Fields, only: Option<SpecVersion>) -> Result<RollbackOptions, Error> {
+    Ok(RollbackOptions {
+        to_revision: number_in(fields, "to")?,
+        force: is_forced(fields),
+        name: None,
+        dry_run: false,
+        only,
+    })
+}
