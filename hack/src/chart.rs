@@ -17,7 +17,7 @@ const KEPT: &str = "  annotations:\n    helm.sh/resource-policy: keep\n";
 
 /// The choices of values that are rendered for a check: each switches something on or off. The
 /// rendering contains the text.
-const VALUES: [(&[&str], &str); 8] = [
+const VALUES: [(&[&str], &str); 9] = [
     (&[], "name: baton-manager"),
     (&["releases.enabled=false", "sites.enabled=false"], "640Mi"),
     (
@@ -55,6 +55,16 @@ const VALUES: [(&[&str], &str); 8] = [
             "agent.cluster=eu-1",
         ],
         "--cluster=eu-1",
+    ),
+    (
+        &[
+            "dashboard.enabled=true",
+            "dashboard.actions=true",
+            "dashboard.basePath=/baton",
+            "dashboard.tlsSecret=dashboard",
+            "dashboard.ingress.host=baton.example",
+        ],
+        "--tls-key-file=/etc/baton/tls/tls.key",
     ),
     (
         &[
@@ -123,7 +133,7 @@ pub(crate) async fn install(dirs: &Dirs, values: &[&str]) -> Result<String, Erro
 }
 
 /// Namespaces and values that cannot work, with a part of the message by which the chart refuses them.
-const REFUSED: [(&str, &[&str], &str); 7] = [
+const REFUSED: [(&str, &[&str], &str); 8] = [
     (
         NAMESPACE,
         &["manager.chartCache.existingClaim=charts"],
@@ -149,6 +159,11 @@ const REFUSED: [(&str, &[&str], &str); 7] = [
         "in the namespace baton-system",
     ),
     ("123", &[], "is no string in YAML"),
+    (
+        NAMESPACE,
+        &["dashboard.basePath=baton/"],
+        "/dashboard/basePath",
+    ),
     (NAMESPACE, &["manager.replicas=two"], "/manager/replicas"),
     (NAMESPACE, &["misspelt=true"], "misspelt"),
 ];

@@ -30,6 +30,20 @@ page.on("request", (request) => {
   if (!["127.0.0.1", "localhost"].includes(url.hostname)) problems.push(`request: ${url.href}`);
 });
 
+/** Waits until a condition holds. The policy of the pages permits no conditions that are evaluated there. */
+async function until(holds) {
+  const end = Date.now() + PATIENCE;
+  // A page that leads to another one ends what is evaluated on it.
+  const isNavigation = (error) => {
+    if (!error.message.includes("navigation")) throw error;
+    return false;
+  };
+  while (!(await holds().catch(isNavigation))) {
+    if (Date.now() > end) throw new Error("it is not so");
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
 const commands = {
   /** Opens an address. Returns the status code. */
   async open({ url }) {
@@ -39,7 +53,8 @@ const commands = {
   /** Waits until the page has a text. */
   async see({ text }) {
     const has = (text) => document.body.innerText.replace(/\s+/g, " ").includes(text);
-    await page.waitForFunction(has, text);
+    const wanted = text.replace(/\s+/g, " ");
+    await until(() => page.evaluate(has, wanted));
   },
   /** The value of an expression on the page. */
   async value({ code }) {
@@ -47,7 +62,7 @@ const commands = {
   },
   /** Waits until an expression on the page is true. */
   async until({ code }) {
-    await page.waitForFunction(code);
+    await until(() => page.evaluate(code));
   },
   async click({ name }) {
     const found = page.getByRole("button", { name, exact: true }).or(page.getByRole("link", { name, exact: true }));
@@ -55,10 +70,6 @@ const commands = {
   },
   async fill({ label, text }) {
     await page.getByLabel(label).fill(text);
-  },
-  /** Cuts the network of the browser, or connects it again. */
-  async offline({ on }) {
-    await context.setOffline(on);
   },
   async width({ width }) {
     await page.setViewportSize({ width, height: 900 });

@@ -97,12 +97,6 @@ impl Browser {
         self.command(&json!({ "do": "fill", "label": label, "text": text }));
     }
 
-    /// Cuts the network of the browser, or connects it again.
-    #[track_caller]
-    pub fn set_offline(&mut self, on: bool) {
-        self.command(&json!({ "do": "offline", "on": on }));
-    }
-
     /// Fails if the page has a problem: an error or a message of a script, a request to another server,
     /// a violation of the rules for accessibility, or a part that does not fit into a window.
     #[track_caller]

@@ -174,12 +174,12 @@ pub(crate) async fn preview(
                 .unwrap_or_else(|| Labels::new("live", "applied"));
             html! {
                 @for line in &preview.lines { p { (Text(line)) } }
-                (sections(&preview.sections, &labels))
                 form.confirm method="post" {
                     (hidden(fields))
                     (hidden(&preview.state))
                     button.act { (Text(&title)) }
                 }
+                (sections(&preview.sections, &labels))
             }
         }
     };

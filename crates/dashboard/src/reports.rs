@@ -36,7 +36,7 @@ pub(crate) fn sections(sections: &[Section], labels: &Labels) -> Markup {
             left -= shown;
             html! {
                 section.diff {
-                    h3 { (Text(&title(&section.topic))) " " (badge(paint(section), &fate(&section.outcome))) }
+                    h2 { (Text(&title(&section.topic))) " " (badge(paint(section), &fate(&section.outcome))) }
                     @for one in &section.notes { p.note { (Text(&note(one))) } }
                     @for one in &section.warnings { p.warning { "Warning: " (Text(&warning(one))) } }
                     @if shown > 0 {

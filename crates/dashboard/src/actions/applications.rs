@@ -82,7 +82,7 @@ pub(super) async fn preview(
             Ok(Preview {
                 lines: vec![format!(
                     "The environment of release {release} (generation {generation}) becomes the template, and a new \
-                     Release rolls it out in all clusters:"
+                     Release rolls it out in all clusters. The differences are below."
                 )],
                 sections: environment(observed.template(), &found.environment),
                 labels: Some(Labels::new("template", release)),

@@ -58,7 +58,7 @@ pub(super) async fn preview(
             }
             Ok(Preview {
                 lines: vec![format!(
-                    "The content of {revision} becomes the next revision, with these effects:"
+                    "The content of {revision} becomes the next revision, with the effects below."
                 )],
                 sections: found.sections,
                 state,

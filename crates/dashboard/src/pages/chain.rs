@@ -242,9 +242,14 @@ fn lanes(
     regions: &mut Regions,
 ) -> Markup {
     let columns = columns(picture);
-    let rows: Vec<Markup> = picture
-        .revisions
-        .iter()
+    let all = picture.revisions.iter().enumerate();
+    let shown: Vec<&RevisionPicture> = all
+        .filter(|(at, revision)| *at < MAX_LANES || revision.phases.is_some())
+        .map(|(_, revision)| revision)
+        .collect();
+    let hidden = picture.revisions.len() - shown.len();
+    let rows: Vec<Markup> = shown
+        .into_iter()
         .map(|revision| {
             lane(
                 (picture, chain, page),
@@ -267,6 +272,9 @@ fn lanes(
                 p { "There is no revision yet." }
             } @else {
                 (table("lanes", "revisions", &headings, &rows))
+            }
+            @if hidden > 0 {
+                p.dim { (hidden) " older revisions, which are archived, are not shown: `kubectl baton history` lists them" }
             }
         }
     }
@@ -418,6 +426,9 @@ fn all(phase: &PhasePicture) -> Markup {
         }
     }
 }
+
+/// The number of revisions that are shown, besides older ones that are not archived.
+const MAX_LANES: usize = 100;
 
 /// The number of phases that are shown.
 const MAX_COLUMNS: usize = 100;

@@ -1,6 +1,7 @@
 //! `baton dashboard`: pages for everybody who has a token, with the rights of each.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 
 use baton_integration::prelude::*;
 use baton_integration::program::{Log, Program, free_address};
@@ -11,17 +12,19 @@ use super::Browser;
 /// A dashboard behind the path `/baton`. Its kubeconfig has all rights, which no viewer gets.
 pub(crate) fn dashboard(ns: &TestNamespace, purpose: &str) -> (Program, Browser) {
     let address = free_address();
+    let program = dashboard_at(ns, purpose, address);
+    let cookie = String::new();
+    (program, Browser { address, cookie })
+}
+
+/// As [`dashboard`], at this address.
+pub(crate) fn dashboard_at(ns: &TestNamespace, purpose: &str, address: SocketAddr) -> Program {
     let kubeconfig = ns.cluster().kubeconfig().into();
     let mut args: Vec<OsString> = vec!["dashboard".into(), "--kubeconfig".into(), kubeconfig];
     args.push(format!("--listen-addr={address}").into());
     args.push("--base-path=/baton/".into());
     args.push("--cluster-name=the bed".into());
-    let program = Program::start("/readyz", &Log::of(purpose), &args, &[]);
-    let browser = Browser {
-        address,
-        cookie: String::new(),
-    };
-    (program, browser)
+    Program::start("/readyz", &Log::of(purpose), &args, &[])
 }
 
 /// The token of a new service account, with rights in its namespace or without any.
