@@ -10,10 +10,13 @@ mod tour;
 
 use std::ffi::OsString;
 use std::future::pending;
+use std::io::{self, IsTerminal as _};
 use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
 use clap::Args;
+use tokio::process::{Child, Command};
 
 use self::cluster::{ClusterAccess, DemoCluster, Programs};
 use self::kubelet::Kubelet;
@@ -125,9 +128,13 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
 
     if !options.once {
         let kubeconfigs = own.as_ref().map(Own::kubeconfigs);
-        let text = closing_text(options.context.as_deref(), kubeconfigs, &programs.plugin);
+        let context = options.context.as_deref();
+        let text = closing_text(context, kubeconfigs.clone(), &programs.plugin);
         println!("{text}");
         println!("The manager's log: {}", log.display());
+        println!("The same in a browser, with changes (Ctrl-C ends it as well):");
+        // It ends when this is dropped.
+        let _dashboard = dashboard(&programs.plugin, kubeconfigs, options.context.as_deref());
         let follow = async {
             match &mut kubelet {
                 Some(kubelet) => kubelet.keep_following(&demo_cluster).await,
@@ -146,6 +153,30 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
     }
     println!("Every step had the expected result.");
     Ok(())
+}
+
+/// Opens the dashboard of the cluster in a browser; without a terminal, it only prints the address. If
+/// that fails, it prints the reason itself.
+fn dashboard(
+    plugin: &Path,
+    kubeconfigs: Option<OsString>,
+    context: Option<&str>,
+) -> io::Result<Child> {
+    let mut command = Command::new(plugin);
+    command
+        .args(["dashboard", "--actions", "--namespace", NAMESPACE])
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    if let Some(list) = kubeconfigs {
+        command.env("KUBECONFIG", list);
+    }
+    if let Some(context) = context {
+        command.args(["--context", context]);
+    }
+    if !io::stdout().is_terminal() {
+        command.arg("--no-browser");
+    }
+    command.spawn()
 }
 
 /// The tour's own clusters and charts, if no cluster is given.

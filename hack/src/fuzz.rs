@@ -50,6 +50,8 @@ enum Target {
     Rendering,
     /// The report of an agent is reduced to a status of its phase, in limited sizes.
     Report,
+    /// Addresses and tokens of the dashboard lead to no other requests, and to no content for others.
+    Addresses,
 }
 
 /// The reason that no target was fuzzed, or the property that is broken.
@@ -153,6 +155,13 @@ impl Target {
                 artifact: &["--lib"],
                 test: "delegated::reported::fuzz::reports_are_reduced_to_a_status_of_the_phase",
                 inputs: "crates/engine/src/delegated/reported/__fuzz__/report",
+            },
+            Self::Addresses => TargetLocation {
+                name: "addresses",
+                package: "baton-dashboard",
+                artifact: &["--lib"],
+                test: "app::fuzz::addresses_and_tokens_lead_nowhere_else",
+                inputs: "crates/dashboard/src/app/__fuzz__/addresses",
             },
         }
     }

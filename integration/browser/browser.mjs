@@ -81,10 +81,8 @@ const commands = {
     const { violations } = await page.evaluate(() => globalThis.axe.run());
     return violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).slice(0, 3).join(" ")}`);
   },
-  async shot({ path, dark }) {
-    await page.emulateMedia({ colorScheme: dark ? "dark" : "light" });
+  async shot({ path }) {
     await page.screenshot({ path });
-    await page.emulateMedia({ colorScheme: "light" });
   },
   async problems() {
     const found = problems;

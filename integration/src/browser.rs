@@ -117,17 +117,29 @@ impl Browser {
         }
     }
 
-    /// Writes a picture of the book, if the pictures are to be written.
+    /// Writes a picture of the book, if the pictures are to be written. On it, the namespace of the test
+    /// is `shop`, and the cluster has a name.
     #[track_caller]
-    pub fn picture(&mut self, name: &str) {
-        if std::env::var_os(WRITE).is_some() {
-            let workspace = Dirs::from_env().unwrap().workspace;
-            let path = workspace
-                .join("docs/pictures")
-                .join(name)
-                .with_extension("png");
-            self.command(&json!({ "do": "shot", "path": path, "dark": false }));
+    pub fn picture(&mut self, name: &str, namespace: &str) {
+        if std::env::var_os(WRITE).is_none() {
+            return;
         }
+        self.value(&format!(
+            "(() => {{
+                document.querySelector('.cluster').textContent = 'https://cluster.example';
+                const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+                while (texts.nextNode()) {{
+                    const text = texts.currentNode;
+                    text.data = text.data.replaceAll('{namespace}', 'shop');
+                }}
+            }})()"
+        ));
+        let workspace = Dirs::from_env().unwrap().workspace;
+        let path = workspace
+            .join("docs/pictures")
+            .join(name)
+            .with_extension("png");
+        self.command(&json!({ "do": "shot", "path": path }));
     }
 }
 

@@ -94,11 +94,7 @@ pub(crate) async fn run() -> ExitCode {
         Ok(Exit::Superseded) => ExitCode::from(OVERTAKEN),
         Err(error) if error.is_closed_pipe() => ExitCode::from(CLOSED_PIPE),
         Err(error) => {
-            if let Error::ForeseenObjects { refused, .. } = &error {
-                for line in refused {
-                    report(&format!("error: {line}"));
-                }
-            }
+            error.report_objects();
             report(&format!("error: {error}"));
             ExitCode::from(match error {
                 Error::Foreseen(_) | Error::ForeseenObjects { .. } => REFUSED,

@@ -49,7 +49,8 @@ pub(crate) enum Exit {
     /// Code 1, a negative answer: there are differences, the rollout is not done, or the time is
     /// up.
     Negative,
-    /// Code 3: the server or the manager would refuse something. As an error, [`Error::Foreseen`].
+    /// Code 3: the server or the manager would refuse something. As an error, [`Error::Foreseen`]
+    /// or [`Error::ForeseenObjects`].
     Refused,
     /// Code 4, after a wait for applied content: other content was applied meanwhile. As an error,
     /// [`Error::Overtaken`].

@@ -3,6 +3,7 @@
 use std::{io, process::ExitStatus};
 
 use baton_cluster::ClusterError;
+use baton_text::output::report;
 use baton_view::diff::plan::NoPlan;
 
 /// The reason that a command could not do its work. Printed after `error: `; the exit code is 2, unless a
@@ -75,6 +76,15 @@ impl From<baton_steering::Error> for Error {
 }
 
 impl Error {
+    /// Reports the objects that would be refused, a line each; the error itself does not name them.
+    pub(crate) fn report_objects(&self) {
+        if let Self::ForeseenObjects { refused, .. } = self {
+            for line in refused {
+                report(&format!("error: {line}"));
+            }
+        }
+    }
+
     /// True if the reader of our output has closed it, so that no report is read either.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)

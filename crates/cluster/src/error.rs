@@ -103,7 +103,7 @@ fn remedy(kind: &Kind) -> &'static str {
 }
 
 /// The message of the server; the status code if there is none, as in responses of proxies.
-fn answer(status: &Status) -> String {
+pub(crate) fn answer(status: &Status) -> String {
     let prefix = if status.message.trim().is_empty() {
         "the API server answered "
     } else {

@@ -16,6 +16,8 @@ use crate::{
 pub struct Follower<Q: Question> {
     reader: Reader<Q>,
     last: Q::Answer,
+    /// The lists of the last answer.
+    of_last: Vec<(ListRequest, Option<Cause>)>,
     /// True if the last answer is about the present state of the watches.
     is_current: bool,
     /// The reason that there is no answer about the present state, although all lists were read.
@@ -35,7 +37,8 @@ impl<Q: Question> Follower<Q> {
     /// Starts watching, and answers the question once. The answer is in [`Follower::last`].
     ///
     /// # Errors
-    /// Those of a single read. They are not retried, unless the server asks to wait.
+    /// Those of a single read. A named object may be read without the right to list it; its later changes
+    /// are not reported then.
     pub async fn start(cluster: &Cluster, question: Q) -> Result<Self, ClusterError> {
         let mut reader = Reader {
             watches: Watches::new(cluster, Q::trim),
@@ -45,6 +48,7 @@ impl<Q: Question> Follower<Q> {
         };
         let last = reader.first().await?;
         Ok(Self {
+            of_last: reader.lists(),
             reader,
             last,
             is_current: false,
@@ -89,10 +93,14 @@ impl<Q: Question> Follower<Q> {
             if reader.trouble().is_some() {
                 return true;
             }
-            reader.watches.set(to_read.lists.into_keys());
             match answer {
-                Ok(answer) => self.last = answer,
+                Ok(answer) => {
+                    reader.watches.set(to_read.lists.into_keys());
+                    self.of_last = reader.lists();
+                    self.last = answer;
+                }
                 Err(NoAnswer::Missing(_)) => return false,
+                // The lists of the last answer are watched on.
                 Err(NoAnswer::Unreadable(why)) => self.unreadable = Some(why),
                 Err(NoAnswer::Unread) => {}
             }
@@ -107,10 +115,10 @@ impl<Q: Question> Follower<Q> {
         self.reader.trouble().or(self.unreadable.as_deref())
     }
 
-    /// The lists of the last answer, each with the cause that it cannot be read, if there is one.
+    /// The lists of the last answer, each with the cause that it could not be read, if there was one.
     pub fn lists(&self) -> impl Iterator<Item = (&ListRequest, Option<Cause>)> {
-        let lists = self.reader.watches.lists.iter();
-        lists.map(|(request, list)| (request, list.cause))
+        let lists = self.of_last.iter();
+        lists.map(|(request, cause)| (request, *cause))
     }
 }
 
@@ -134,11 +142,23 @@ impl<Q: Question> Reader<Q> {
                 return Err(error);
             }
             let required = &self.required;
-            let ends = |request: &ListRequest, error: &ClusterError| {
-                ends_reading(error) || required.contains(request)
-            };
-            self.watches.completed(ends).await?;
+            let completed = self.watches.completed(|it| required.contains(it));
+            if let Err((request, error)) = completed.await {
+                self.get(request, error).await?;
+            }
         }
+    }
+
+    /// Reads a named object that could not be listed, as a right to get it may be all that the user has.
+    async fn get(&mut self, request: ListRequest, error: ClusterError) -> Result<(), ClusterError> {
+        if request.query.name.is_none() || !error.is_code(403) {
+            return Err(error);
+        }
+        let mut reads = read(&self.cluster, [request], Q::trim);
+        while let Some((requests, list)) = reads.next().await {
+            insert(&mut self.watches.lists, requests, &list?);
+        }
+        Ok(())
     }
 
     /// Asks the question, and notes the lists that its answer requires.
@@ -168,7 +188,7 @@ impl<Q: Question> Reader<Q> {
             let list = list.unwrap_or_else(|error| {
                 let list = failed(&error);
                 if ends_reading(&error) || requests.iter().any(|it| self.required.contains(it)) {
-                    fatal = Some(error);
+                    fatal.get_or_insert(error);
                 }
                 list
             });
@@ -176,6 +196,14 @@ impl<Q: Question> Reader<Q> {
         }
         self.watches.add(to_read.lists.into_keys());
         fatal
+    }
+
+    /// The lists that are watched or were read.
+    fn lists(&self) -> Vec<(ListRequest, Option<Cause>)> {
+        let lists = self.watches.lists.iter();
+        lists
+            .map(|(request, list)| (request.clone(), list.cause))
+            .collect()
     }
 
     /// The reason that a required list cannot be watched at the moment, if so.

@@ -5,6 +5,7 @@ use std::{
     fmt::Debug,
     mem,
     pin::pin,
+    sync::Arc,
     time::Duration,
 };
 
@@ -25,17 +26,28 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::{
-    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    sync::{
+        Semaphore,
+        mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    },
     task::AbortHandle,
     time::{Instant, sleep, timeout_at},
 };
 
-use crate::{error::ClusterError, requests::Cluster};
+use crate::{
+    error::{ClusterError, answer},
+    lists::ends_reading,
+    requests::{Cluster, MAX_CONCURRENT},
+};
 
 /// Changes come in bursts; a burst ends after this time without a change, or after [`MAX_BURST`].
 const BURST_GAP: Duration = Duration::from_millis(50);
 /// The longest burst, so that a steady stream of changes does not delay updates further.
 const MAX_BURST: Duration = Duration::from_millis(300);
+
+/// The number of objects in a page of a list. Pages are read one after the other, and each costs the
+/// server about a tenth of a second.
+const PAGE: u32 = 10_000;
 
 /// Watched collections, with their objects.
 ///
@@ -53,8 +65,10 @@ pub(crate) struct Watches {
     trim: fn(&mut Value),
     /// The time of the first change of the present burst.
     changed_at: Option<Instant>,
-    /// The errors of collections that were never listed.
+    /// The errors of collections without objects.
     failures: BTreeMap<ListRequest, ClusterError>,
+    /// Each first list has a connection of its own.
+    first_lists: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
@@ -72,6 +86,8 @@ enum Change {
         reason: String,
         cause: Option<Cause>,
         error: ClusterError,
+        /// True if the server only asks to wait.
+        is_busy: bool,
     },
 }
 
@@ -95,6 +111,7 @@ impl Watches {
             trim,
             changed_at: None,
             failures: BTreeMap::new(),
+            first_lists: Arc::new(Semaphore::new(MAX_CONCURRENT)),
         }
     }
 
@@ -124,27 +141,36 @@ impl Watches {
         watched.all(|request| self.lists.get(request).is_some())
     }
 
-    /// Waits until all collections are complete, or until a list has failed whose error `ends` the
-    /// reading.
+    /// Waits until all collections are complete, or until a list has failed that is required. If no list
+    /// at all could be read, the first failed connection ends the wait.
     ///
     /// # Errors
-    /// That error.
+    /// The error of such a list.
     pub(crate) async fn completed(
         &mut self,
-        ends: impl Fn(&ListRequest, &ClusterError) -> bool,
-    ) -> Result<(), ClusterError> {
+        is_required: impl Fn(&ListRequest) -> bool,
+    ) -> Result<(), (ListRequest, ClusterError)> {
         loop {
+            let is_read = |(_, list): (&ListRequest, &List)| list.trouble.is_none();
+            let has_read = self.lists.iter().any(is_read);
+            let ends = |request: &ListRequest, error: &ClusterError| {
+                is_required(request) || !has_read && ends_reading(error)
+            };
             let mut failures = self.failures.iter();
-            if let Some((request, _)) = failures.find(|(request, error)| ends(request, error)) {
-                let request = request.clone();
-                return self.failures.remove(&request).map_or(Ok(()), Err);
+            let fatal = failures.find(|(request, error)| ends(request, error));
+            if let Some(request) = fatal.map(|(request, _)| request.clone())
+                && let Some(error) = self.failures.remove(&request)
+            {
+                return Err((request, error));
             }
             if self.is_complete() {
                 self.changed_at = None;
                 return Ok(());
             }
-            let change = self.receiver.recv().await;
-            self.take_in(change);
+            // There always is a change, as for `changed`.
+            while let Some((request, change)) = self.receiver.recv().await
+                && !self.note(&request, change)
+            {}
         }
     }
 
@@ -212,6 +238,8 @@ impl Watches {
             (Change::Seen(Event::Delete(object)), Some(list)) => list.remove(&object),
             // There are no changes before the first list.
             (Change::Seen(Event::Apply(_) | Event::Delete(_)), None) => return false,
+            // The objects that were listed are as current as before.
+            (Change::Failed { is_busy: true, .. }, Some(_)) => return false,
             // There are no objects of a kind that is not served.
             (
                 Change::Failed {
@@ -228,6 +256,7 @@ impl Watches {
                     reason,
                     cause,
                     error,
+                    ..
                 },
                 _,
             ) => {
@@ -247,6 +276,7 @@ impl Watches {
             field_selector: named
                 .map(|name| format!("metadata.name={name}"))
                 .or_else(|| query.fields.clone()),
+            page_size: Some(PAGE),
             ..watcher::Config::default()
         };
         let (cluster, path) = (self.cluster.clone(), request.path.clone());
@@ -258,12 +288,13 @@ impl Watches {
         };
         let (client, trim) = (cluster.client.clone(), self.trim);
         let failed = move |error| failed(error, &cluster, &own.path);
+        let first = Arc::clone(&self.first_lists);
         let task = if query.metadata_only {
             let api = api::<PartialObjectMeta<DynamicObject>>(client, &path);
-            tokio::spawn(watch(api, config, trim, failed, send))
+            tokio::spawn(watch(api, config, trim, first, failed, send))
         } else {
             let api = api::<DynamicObject>(client, &path);
-            tokio::spawn(watch(api, config, trim, failed, send))
+            tokio::spawn(watch(api, config, trim, first, failed, send))
         };
         Watch {
             listing: List::default(),
@@ -300,17 +331,19 @@ where
 }
 
 /// Lists and watches forever. A failed watch starts again with a list, because only the end of a
-/// list shows that the server responds.
+/// list shows that the server responds. The first list waits for its turn in `first`.
 async fn watch<K>(
     api: Api<K>,
     config: watcher::Config,
     trim: fn(&mut Value),
+    first: Arc<Semaphore>,
     failed: impl Fn(watcher::Error) -> Option<Change>,
     send: impl Fn(Change),
 ) where
     K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
 {
     let mut pauses = DefaultBackoff::default();
+    let mut turn = first.acquire_owned().await.ok();
     loop {
         let mut events = pin!(watcher(api.clone(), config.clone()));
         let failure = loop {
@@ -324,6 +357,9 @@ async fn watch<K>(
                 trim(&mut object);
                 object
             };
+            if matches!(event, Event::InitDone) {
+                drop(turn.take());
+            }
             send(Change::Seen(match event {
                 Event::Init => Event::Init,
                 Event::InitApply(object) => Event::InitApply(json(object)),
@@ -332,6 +368,7 @@ async fn watch<K>(
                 Event::Delete(object) => Event::Delete(json(object)),
             }));
         };
+        drop(turn.take());
         if let Some(change) = failure.and_then(&failed) {
             send(change);
         }
@@ -340,7 +377,7 @@ async fn watch<K>(
 }
 
 /// The change for a failure of the watch on the collection at a path; `None` if the server only asks to
-/// wait or to list again.
+/// list again.
 fn failed(error: watcher::Error, cluster: &Cluster, path: &str) -> Option<Change> {
     use kube::Error::{Api, HyperError, ReadEvents};
     use watcher::Error::{
@@ -350,20 +387,22 @@ fn failed(error: watcher::Error, cluster: &Cluster, path: &str) -> Option<Change
         let details = status.details.as_ref();
         let is_busy = details.is_some_and(|details| details.retry_after_seconds > 0);
         match status.code {
-            404 => Some(("not served".to_owned(), Some(Cause::Unserved))),
-            403 => Some((status.message.clone(), Some(Cause::Forbidden))),
+            404 => Some(("not served".to_owned(), Some(Cause::Unserved), false)),
+            403 => Some((answer(status), Some(Cause::Forbidden), false)),
             410 => None,
-            _ => (!is_busy).then(|| (status.message.clone(), None)),
+            _ => Some((answer(status), None, is_busy)),
         }
     };
+    let broken = || Some(("the API server's answer broke off".to_owned(), None, false));
     let failed = |error: &kube::Error, is_list: bool| match error {
         Api(status) => refused(status),
         // The way in which the connection ended does not matter to the user.
-        HyperError(_) => Some(("the API server's answer broke off".to_owned(), None)),
-        ReadEvents(_) if !is_list => Some(("the API server's answer broke off".to_owned(), None)),
+        HyperError(_) => broken(),
+        ReadEvents(_) if !is_list => broken(),
         error => {
             let cause = innermost(error);
-            Some((format!("no answer from the API server: {cause}"), None))
+            let reason = format!("no answer from the API server: {cause}");
+            Some((reason, None, false))
         }
     };
     let (words, error) = match error {
@@ -377,20 +416,22 @@ fn failed(error: watcher::Error, cluster: &Cluster, path: &str) -> Option<Change
                 reason,
                 cause: None,
                 error,
+                is_busy: false,
             });
         }
     };
-    let (reason, cause) = words?;
+    let (reason, cause, is_busy) = words?;
     Some(Change::Failed {
         reason,
         cause,
         error: cluster.failure_at(path, error),
+        is_busy,
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{convert::Infallible, io, sync::Arc};
+    use std::{convert::Infallible, io};
 
     use http::{Request, Response};
     use kube::client::Body;

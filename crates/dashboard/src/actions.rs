@@ -1,14 +1,14 @@
 //! Changes of rollouts: each has a page with its effects, and a button that names the object.
 //!
 //! All requests are made with the credentials of the viewer. The page sends dry runs, so a right that is
-//! missing is named there. The form carries the state that the page is about, and the change is refused
-//! if the object is in another one.
+//! missing is named there. The form carries the state that the page is about: UID and generation of the
+//! object, and the choice that was shown. The change is refused if the object is in another state.
 
 mod applications;
 mod chains;
 mod sites;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use baton_apis::url::escape;
 use baton_cluster::Cluster;
@@ -16,9 +16,11 @@ use baton_steering::Error;
 use baton_text::diff::Labels;
 use baton_view::{applications::target::AppTarget, diff::Section, sites::target::SiteTarget};
 use maud::{Markup, html};
+use parking_lot::Mutex;
 use strum::{EnumString, IntoStaticStr};
 
 use crate::{
+    failure::Failure,
     html::{Text, address},
     reports::{Report, sections},
     subject::{ChainSubject, are_names},
@@ -83,6 +85,21 @@ impl Subject {
         })
     }
 
+    /// The URL path of the object.
+    fn path(&self) -> String {
+        match self {
+            Self::Chain(ChainSubject {
+                target,
+                kind,
+                namespace,
+            }) => kind.path_of(namespace.as_deref(), &target.name),
+            Self::Application { namespace, target } => {
+                target.kind.path_of(Some(namespace), &target.name)
+            }
+            Self::Sites { namespace, target } => target.path(namespace),
+        }
+    }
+
     /// The object, as people type it.
     fn name(&self) -> String {
         match self {
@@ -134,15 +151,105 @@ struct Preview {
     state: Fields,
 }
 
+/// Remarks about a change, such as rights that are missing for a part of it.
+type Remarks = Arc<Mutex<Vec<String>>>;
+
+/// The cluster with remarks that are collected.
+fn collecting(cluster: &Cluster) -> (Cluster, Remarks) {
+    let remarks = Remarks::default();
+    let sink = Arc::clone(&remarks);
+    let cluster = cluster.with_warnings(Arc::new(move |text: &str| {
+        let mut remarks = sink.lock();
+        if !remarks.iter().any(|it| it == text) {
+            remarks.push(text.to_owned());
+        }
+    }));
+    (cluster, remarks)
+}
+
+/// The state of the object of a change, for its form.
+async fn state(cluster: &Cluster, subject: &Subject) -> Result<Fields, Error> {
+    let object = cluster.metadata_at(&subject.path()).await?;
+    let missing = || Error::NotFound(format!("{} does not exist", subject.name()));
+    let object = object.ok_or_else(missing)?;
+    let metadata = &object["metadata"];
+    let uid = metadata["uid"].as_str().unwrap_or_default().to_owned();
+    let generation = metadata["generation"].as_i64().unwrap_or_default();
+    Ok(Fields::from([
+        ("uid".to_owned(), uid),
+        ("generation".to_owned(), generation.to_string()),
+    ]))
+}
+
 /// The page with the effects of a change, and the button that makes it.
+///
+/// # Errors
+/// The reason that the change is not possible, with its page.
 pub(crate) async fn preview(
     cluster: &Cluster,
     base: &str,
     action: Action,
     subject: &Subject,
     fields: &Fields,
-) -> Report {
-    let found = match subject {
+) -> Result<Report, (Failure, Report)> {
+    let (cluster, remarks) = collecting(cluster);
+    let cluster = &cluster;
+    let name = subject.name();
+    let by_force = if is_forced(fields) { " by force" } else { "" };
+    let title = format!("{} {name}{by_force}", action.words());
+    let back = html! { p { a href=(subject.address(base)) { "Back to " (Text(&name)) } } };
+    let page = |content: Markup| Report {
+        content: html! { h1 { (Text(&title)) } (content) (back) },
+        title: title.clone(),
+    };
+    let found = async {
+        // Read first: a change after that is found by the form.
+        let state = state(cluster, subject).await?;
+        let found = effects(cluster, action, subject, fields).await?;
+        Ok::<_, Error>((state, found))
+    };
+    let (state, found) = match found.await {
+        Ok(found) => found,
+        Err(error) => {
+            let content = html! {
+                (refusal(&error))
+                @if by_force.is_empty() && can_force(action, subject, &error) {
+                    form method="get" {
+                        (hidden(fields))
+                        input type="hidden" name="force" value="1";
+                        button { "Show the effects of forcing it" }
+                    }
+                }
+            };
+            let report = page(content);
+            return Err((error.into(), report));
+        }
+    };
+    let labels = found
+        .labels
+        .unwrap_or_else(|| Labels::new("live", "applied"));
+    let mut all = fields.clone();
+    all.extend(state);
+    all.extend(found.state);
+    let remarks = remarks.lock();
+    Ok(page(html! {
+        @for line in &found.lines { p { (Text(line)) } }
+        @for remark in remarks.iter() { p.warning { "Warning: " (Text(remark)) } }
+        form.confirm method="post" {
+            (hidden(&all))
+            button.act { (Text(&title)) }
+        }
+        (sections(&found.sections, &labels))
+    }))
+}
+
+async fn effects(
+    cluster: &Cluster,
+    action: Action,
+    subject: &Subject,
+    fields: &Fields,
+) -> Result<Preview, Error> {
+    match subject {
         Subject::Chain(subject) => chains::preview(cluster, action, subject, fields).await,
         Subject::Application { namespace, target } => {
             let cluster = cluster.within(namespace);
@@ -152,46 +259,10 @@ pub(crate) async fn preview(
             let cluster = cluster.within(namespace);
             sites::preview(&cluster, action, target, fields).await
         }
-    };
-    let name = subject.name();
-    let title = format!("{} {name}", action.words());
-    let page = subject.address(base);
-    let is_forced = is_forced(fields);
-    let content = match found {
-        Err(error) => html! {
-            (refusal(&error))
-            @if matches!(error, Error::Foreseen { .. } | Error::Impossible(_)) && !is_forced && can_force(action) {
-                form method="get" {
-                    (hidden(fields))
-                    input type="hidden" name="force" value="1";
-                    button { "Show the effects of forcing it" }
-                }
-            }
-        },
-        Ok(preview) => {
-            let labels = preview
-                .labels
-                .unwrap_or_else(|| Labels::new("live", "applied"));
-            html! {
-                @for line in &preview.lines { p { (Text(line)) } }
-                form.confirm method="post" {
-                    (hidden(fields))
-                    (hidden(&preview.state))
-                    button.act { (Text(&title)) }
-                }
-                (sections(&preview.sections, &labels))
-            }
-        }
-    };
-    let content = html! {
-        h1 { (Text(&title)) }
-        (content)
-        p { a href=(page) { "Back to " (Text(&name)) } }
-    };
-    Report { title, content }
+    }
 }
 
-/// Makes a change. Returns the line about it.
+/// Makes a change. Returns remarks about it; mostly there are none.
 ///
 /// # Errors
 /// If it is refused, or the object is not in the state of the preview any more.
@@ -200,17 +271,44 @@ pub(crate) async fn perform(
     action: Action,
     subject: &Subject,
     fields: &Fields,
-) -> Result<(), Error> {
+) -> Result<Vec<String>, Error> {
+    let (cluster, remarks) = collecting(cluster);
+    let cluster = &cluster;
+    let now = state(cluster, subject).await?;
+    if now
+        .iter()
+        .any(|(name, value)| fields.get(name) != Some(value))
+    {
+        let name = subject.name();
+        return Err(Error::Impossible(format!(
+            "{name} has changed since its page was made; look at the effects again"
+        )));
+    }
     match subject {
-        Subject::Chain(subject) => chains::perform(cluster, action, subject, fields).await,
+        Subject::Chain(subject) => chains::perform(cluster, action, subject, fields).await?,
         Subject::Application { namespace, target } => {
             let cluster = cluster.within(namespace);
-            applications::perform(&cluster, action, target, fields).await
+            applications::perform(&cluster, action, target, fields).await?;
         }
         Subject::Sites { namespace, target } => {
             let cluster = cluster.within(namespace);
-            sites::perform(&cluster, action, target, fields).await
+            sites::perform(&cluster, action, target, fields).await?;
         }
+    }
+    Ok(std::mem::take(&mut *remarks.lock()))
+}
+
+/// The page after a change with remarks.
+pub(crate) fn done(base: &str, action: Action, subject: &Subject, remarks: &[String]) -> Report {
+    let name = subject.name();
+    let title = format!("{} {name}: done", action.words());
+    Report {
+        content: html! {
+            h1 { (Text(&title)) }
+            @for remark in remarks { p.warning { "Warning: " (Text(remark)) } }
+            p { a href=(subject.address(base)) { "Back to " (Text(&name)) } }
+        },
+        title,
     }
 }
 
@@ -245,9 +343,14 @@ fn hidden(fields: &Fields) -> Markup {
     }
 }
 
-/// True if a change may be forced.
-fn can_force(action: Action) -> bool {
-    matches!(action, Action::Rollback | Action::Promote | Action::Abort)
+/// True if a change that was refused may be forced.
+fn can_force(action: Action, subject: &Subject, error: &Error) -> bool {
+    let is_of_kind = match action {
+        Action::Rollback => true,
+        Action::Promote | Action::Abort => matches!(subject, Subject::Application { .. }),
+        _ => false,
+    };
+    is_of_kind && matches!(error, Error::Foreseen { .. } | Error::Impossible(_))
 }
 
 fn is_forced(fields: &Fields) -> bool {

@@ -3,10 +3,11 @@
 mod addresses;
 mod login;
 
-use std::{io, net::SocketAddr, sync::Arc};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
+    body::to_bytes,
     extract::{DefaultBodyLimit, Request, State},
     middleware::{Next, from_fn, from_fn_with_state},
     response::{Html, IntoResponse as _, Redirect, Response, sse::Sse},
@@ -14,15 +15,21 @@ use axum::{
 };
 use baton_apis::url::escape;
 use baton_cluster::Cluster;
-use http::{HeaderMap, HeaderName, StatusCode, header::ACCEPT};
-use tokio::{net::TcpListener, runtime::Handle, sync::Semaphore, task::spawn_blocking};
+use http::{HeaderName, Method, StatusCode, header::ACCEPT};
+use tokio::{
+    net::TcpListener,
+    runtime::Handle,
+    sync::Semaphore,
+    task::spawn_blocking,
+    time::{error::Elapsed, timeout},
+};
 
 use crate::{
     actions::{self, Fields, Subject},
     entry::{Entered, Entry, Own},
     events::events,
     failure::Failure,
-    feeds::Feeds,
+    feeds::{FIRST, Feeds},
     guard::{Key, is_own_form, protect},
     layout::Layout,
     login::Login,
@@ -36,6 +43,12 @@ const MAX_FORM: usize = 64 * 1024;
 
 /// The number of pages that are made at the same time, each on a thread of its own.
 const THREADS: usize = 16;
+/// The longest wait for such a thread.
+const TURN: Duration = Duration::from_secs(20);
+/// The longest time for such a page.
+const LONGEST: Duration = Duration::from_mins(2);
+/// The longest time in which a browser sends a form.
+const SENT: Duration = Duration::from_secs(10);
 
 /// A dashboard.
 pub struct Dashboard {
@@ -44,7 +57,7 @@ pub struct Dashboard {
     title: String,
     frame: Frame,
     feeds: Feeds,
-    threads: Semaphore,
+    threads: Arc<Semaphore>,
 }
 
 /// The settings of a dashboard in a cluster.
@@ -104,7 +117,7 @@ impl Dashboard {
                 key,
             }),
             feeds: Feeds::default(),
-            threads: Semaphore::new(THREADS),
+            threads: Arc::new(Semaphore::new(THREADS)),
         };
         axum::serve(listener, Arc::new(dashboard).router()).await
     }
@@ -124,7 +137,7 @@ impl Dashboard {
             title,
             frame: Frame { base, has_actions },
             feeds: Feeds::default(),
-            threads: Semaphore::new(THREADS),
+            threads: Arc::new(Semaphore::new(THREADS)),
         };
         let dashboard = Arc::new(dashboard);
         (Arc::clone(&dashboard).router(), Counts(dashboard))
@@ -243,18 +256,19 @@ impl Dashboard {
             return self.missing(visit);
         };
         let (cluster, base) = self.subjects(visit);
-        let preview = async move || {
-            Ok::<_, Failure>(actions::preview(&cluster, &base, action, &subject, &fields).await)
-        };
-        let report = self.aside(preview).await;
-        self.report(visit, report)
+        let preview =
+            async move || Ok(actions::preview(&cluster, &base, action, &subject, &fields).await);
+        match self.aside(visit, Some(LONGEST), preview).await {
+            Ok(Ok(report)) => self.report(visit, Ok(report)),
+            Ok(Err((failure, report))) => self.refused(visit, &failure, &report),
+            Err(failure) => self.failure(visit, &failure),
+        }
     }
 
     /// Makes a change, and leads to the page of its object.
     async fn perform(
         &self,
         visit: &Visit,
-        headers: &HeaderMap,
         action: &str,
         subject: Option<Subject>,
         fields: Fields,
@@ -262,26 +276,32 @@ impl Dashboard {
         let (Some(subject), Ok(action)) = (subject, action.parse()) else {
             return self.missing(visit);
         };
-        if !is_own_form(headers) {
-            return other_page();
-        }
         let (cluster, base) = self.subjects(visit);
         let perform = async move || {
             let done = actions::perform(&cluster, action, &subject, &fields).await;
-            let refused = |error| {
+            let done = done.map_err(|error| {
                 let report = actions::refused(&base, action, &subject, &error);
-                (Failure::from(error).status, report)
-            };
-            Ok::<_, Failure>(done.map(|()| subject.address(&base)).map_err(refused))
+                (Failure::from(error), report)
+            });
+            let done = done.map(|remarks| {
+                let report = || actions::done(&base, action, &subject, &remarks);
+                let report = (!remarks.is_empty()).then(report);
+                (subject.address(&base), report)
+            });
+            Ok(done)
         };
-        match self.aside(perform).await {
-            Ok(Ok(address)) => Redirect::to(&address).into_response(),
-            Ok(Err((status, report))) => {
-                let page = self.layout(Some(visit)).report(&report);
-                (status, Html(page.into_string())).into_response()
-            }
+        match self.aside(visit, None, perform).await {
+            Ok(Ok((address, None))) => Redirect::to(&address).into_response(),
+            Ok(Ok((_, Some(report)))) => self.report(visit, Ok(report)),
+            Ok(Err((failure, report))) => self.refused(visit, &failure, &report),
             Err(failure) => self.failure(visit, &failure),
         }
+    }
+
+    /// The page with the reason that a change is not possible.
+    fn refused(&self, visit: &Visit, failure: &Failure, report: &Report) -> Response {
+        let page = self.layout(Some(visit)).report(report);
+        (failure.status, Html(page.into_string())).into_response()
     }
 
     /// The cluster of a viewer, and the path before those of all pages.
@@ -290,16 +310,36 @@ impl Dashboard {
     }
 
     /// Does work on a thread of its own: comparisons of large objects take long. It goes on if the
-    /// browser leaves.
+    /// browser leaves, until its time is up.
     async fn aside<T: Send + 'static>(
         &self,
+        visit: &Visit,
+        longest: Option<Duration>,
         work: impl AsyncFnOnce() -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        // The semaphore is never closed.
-        let _place = self.threads.acquire().await;
+        // Those of a viewer first, so that one viewer takes no place of others.
+        let own = Arc::clone(&visit.viewer.threads);
+        let all = Arc::clone(&self.threads);
+        let places = async { (own.acquire_owned().await, all.acquire_owned().await) };
+        let busy = "the dashboard is busy with other pages; try again";
+        let busy = |_| Failure::new(StatusCode::SERVICE_UNAVAILABLE, busy);
+        let places = timeout(TURN, places).await.map_err(busy)?;
         let runtime = Handle::current();
-        let done = spawn_blocking(move || runtime.block_on(work())).await;
-        done.unwrap_or_else(|_| {
+        let done = spawn_blocking(move || {
+            // They are free when the work has ended.
+            let _places = places;
+            let late = |_| {
+                let message = "the API server takes too long for this page";
+                Err(Failure::new(StatusCode::GATEWAY_TIMEOUT, message))
+            };
+            runtime.block_on(async {
+                match longest {
+                    Some(longest) => timeout(longest, work()).await.unwrap_or_else(late),
+                    None => work().await,
+                }
+            })
+        });
+        done.await.unwrap_or_else(|_| {
             let message = "the page cannot be drawn";
             Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, message))
         })
@@ -310,7 +350,11 @@ impl Dashboard {
         let Some(page) = page else {
             return self.missing(&visit);
         };
-        let open = match self.feeds.open(&visit.viewer, &self.frame, page).await {
+        let open = self.feeds.open(&visit.viewer, &self.frame, page);
+        let open = match timeout(FIRST, open)
+            .await
+            .unwrap_or_else(|late| Err(too_late(late)))
+        {
             Ok(open) => open,
             Err(failure) => return self.failure(&visit, &failure),
         };
@@ -320,7 +364,8 @@ impl Dashboard {
             let unbuffered = (HeaderName::from_static("x-accel-buffering"), "no");
             return ([unbuffered], stream).into_response();
         }
-        match open.first().await {
+        let first = timeout(FIRST, open.first()).await;
+        match first.unwrap_or_else(|late| Err(too_late(late))) {
             Ok(shown) => {
                 let trouble = shown.trouble.as_deref();
                 let page = self.layout(Some(&visit)).page(&shown.rendered, trouble);
@@ -336,6 +381,13 @@ pub(crate) fn overview_of(base: &str, namespace: &str) -> String {
     format!("{base}/?namespace={}", escape(namespace))
 }
 
+/// The failure of a page that the API server takes too long for.
+fn too_late(_: Elapsed) -> Failure {
+    let seconds = FIRST.as_secs();
+    let message = format!("the API server has not answered within {seconds} s");
+    Failure::new(StatusCode::GATEWAY_TIMEOUT, message)
+}
+
 /// A request of a viewer.
 #[derive(Clone)]
 struct Visit {
@@ -346,11 +398,30 @@ struct Visit {
     events_since: Option<String>,
 }
 
-/// Adds the headers of all responses.
+/// Adds the headers of all responses, and refuses forms of other pages and those that take too long.
 async fn protected(request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
+    let mut response = match form(request).await {
+        Ok(request) => next.run(request).await,
+        Err(refused) => refused,
+    };
     protect(response.headers_mut());
     response
+}
+
+/// A request whose form was read, if it has one.
+async fn form(request: Request) -> Result<Request, Response> {
+    if request.method() != Method::POST {
+        return Ok(request);
+    }
+    if !is_own_form(request.headers()) {
+        return Err(other_page());
+    }
+    let (parts, body) = request.into_parts();
+    match timeout(SENT, to_bytes(body, MAX_FORM)).await {
+        Ok(Ok(read)) => Ok(Request::from_parts(parts, read.into())),
+        Ok(Err(_)) => Err(StatusCode::PAYLOAD_TOO_LARGE.into_response()),
+        Err(_) => Err(StatusCode::REQUEST_TIMEOUT.into_response()),
+    }
 }
 
 /// The dashboard of a request.
@@ -371,6 +442,13 @@ async fn enter(State(this): App, mut request: Request, next: Next) -> Response {
             });
             next.run(request).await
         }
+        Entered::Failed(failure) if wants_events => {
+            (failure.status, failure.message).into_response()
+        }
+        Entered::Failed(failure) => {
+            let page = this.layout(None).failure(&failure, None).into_string();
+            (failure.status, Html(page)).into_response()
+        }
         Entered::Login(why) if wants_events => {
             let why = why.map_or_else(|| "log in".to_owned(), |why| why.message);
             (StatusCode::UNAUTHORIZED, why).into_response()
@@ -389,5 +467,7 @@ fn other_page() -> Response {
     (StatusCode::FORBIDDEN, message).into_response()
 }
 
+#[cfg(test)]
+mod fuzz;
 #[cfg(test)]
 mod tests;

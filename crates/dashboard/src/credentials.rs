@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use baton_kubernetes::credentials::Sent;
 use http::{Request, header::AUTHORIZATION};
 use kube::{Client, client::Body};
 use parking_lot::Mutex;
@@ -37,7 +38,10 @@ impl Credentials {
 
     /// Adds a viewer.
     pub(crate) fn join(&self, token: &Token) {
-        self.0.lock().viewers.push(token.clone());
+        let mut state = self.0.lock();
+        state.viewers.push(token.clone());
+        // The one of the present token may have left.
+        state.replace();
     }
 
     /// Removes a viewer.
@@ -87,7 +91,9 @@ impl Credentials {
                 if response.status() == http::StatusCode::UNAUTHORIZED {
                     this.refuse(token.id());
                 }
-                Ok::<_, kube::Error>(response)
+                // Errors are shown to all viewers of a feed.
+                let sent = Sent::token(token.secret());
+                Ok::<_, kube::Error>(sent.removed_from(response))
             }
         };
         Client::new(service_fn(send), namespace)
@@ -152,6 +158,16 @@ mod tests {
         assert_eq!(current(&credentials), "b");
         assert!(credentials.is_refused(&a) && !credentials.is_refused(&b));
         credentials.leave(&b);
+        assert_eq!(current(&credentials), "b");
+    }
+
+    #[test]
+    fn a_viewer_who_comes_later_replaces_one_that_has_left() {
+        let (a, b) = (token("a"), token("b"));
+        let credentials = Credentials::new(a.clone());
+        credentials.join(&a);
+        credentials.leave(&a);
+        credentials.join(&b);
         assert_eq!(current(&credentials), "b");
     }
 }

@@ -44,6 +44,8 @@ pub(crate) enum Entered {
     },
     /// The browser has to log in, for a reason if there is one.
     Login(Option<Failure>),
+    /// The API server cannot be asked if it accepts the token.
+    Failed(Failure),
     /// The response to a browser that is not let in. It has nothing of the cluster.
     Refused(Box<Response>),
 }
@@ -115,7 +117,10 @@ impl Login {
                 viewer,
                 can_leave: place == Place::Cookie,
             },
-            Err(failure) => Entered::Login(Some(failure)),
+            Err(failure) if failure.status == StatusCode::UNAUTHORIZED => {
+                Entered::Login(Some(failure))
+            }
+            Err(failure) => Entered::Failed(failure),
         }
     }
 }

@@ -95,6 +95,8 @@ impl Viewer {
             match content {
                 Content::Nothing => {}
                 Content::Ended(failure) => return Some(self.end(&failure)),
+                // Without a change there is nothing to review.
+                Content::Shown(shown) if self.has(&shown) => {}
                 Content::Shown(shown) => match self.page.admit(&shown).await {
                     Ok(Admission::Granted) => {
                         if let Some(event) = self.change(shown) {
@@ -109,6 +111,12 @@ impl Viewer {
                 },
             }
         }
+    }
+
+    /// True if the browser shows a content already.
+    fn has(&self, shown: &Shown) -> bool {
+        let is_same = |it: &Arc<Rendered>| it.version == shown.rendered.version;
+        self.shown.as_ref().is_some_and(is_same) && self.trouble == trouble(shown)
     }
 
     /// The last event.
@@ -127,8 +135,8 @@ impl Viewer {
     /// The event for a content; `None` if the browser has it. The first event is always sent, as the
     /// browser may show that it is not up to date.
     fn change(&mut self, shown: Shown) -> Option<Event> {
+        let trouble = trouble(&shown);
         let now = shown.rendered;
-        let trouble = shown.trouble.map(|text| printable(&text, &[]).into_owned());
         let is_same =
             self.shown.is_some() && self.version == now.version && self.trouble == trouble;
         let regions = match &self.shown {
@@ -153,4 +161,10 @@ impl Viewer {
         self.shown = Some(now);
         event
     }
+}
+
+/// The reason that a content is not up to date, as it is shown.
+fn trouble(shown: &Shown) -> Option<String> {
+    let text = shown.trouble.as_deref()?;
+    Some(printable(text, &[]).into_owned())
 }

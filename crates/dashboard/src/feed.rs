@@ -13,7 +13,7 @@ use k8s_openapi::jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, watch},
-    task::AbortHandle,
+    task::{AbortHandle, yield_now},
     time::{Instant, sleep, timeout},
 };
 
@@ -32,6 +32,9 @@ const TICK: Duration = Duration::from_secs(30);
 /// The pause after pages were rendered, as a multiple of the time for it: other pages are rendered in
 /// the same threads.
 const PAUSES: u32 = 4;
+
+/// The longest wait for the feed of another viewer that is being opened.
+const OPENING: Duration = Duration::from_secs(5);
 
 /// The answer to a question, as it changes, with the pages that show it. Its watches end with the last
 /// viewer.
@@ -64,15 +67,21 @@ struct End<P: Page> {
 impl<P: Page> Drop for End<P> {
     fn drop(&mut self) {
         self.state.send_replace(State::Ended);
-        self.views
-            .render(false, |_| Content::Ended(self.failure.clone()));
+        self.views.end(&self.failure);
     }
 }
 
 /// The pages of a feed.
 struct Views<P> {
-    open: Mutex<BTreeMap<String, (P, Weak<View>)>>,
+    state: Mutex<OpenViews<P>>,
     added: Notify,
+}
+
+/// The pages of a feed that are open, by their keys.
+struct OpenViews<P> {
+    open: BTreeMap<String, (P, Weak<View>)>,
+    /// The reason that there will be no further answer.
+    ended: Option<Failure>,
 }
 
 /// A page of a feed, with the filters of its viewers.
@@ -112,7 +121,10 @@ impl<P: Page> Feed<P> {
     pub(crate) fn start(viewer: &Viewer, frame: &Frame, page: &P) -> Self {
         let credentials = viewer.token().cloned().map(Credentials::new);
         let views = Arc::new(Views {
-            open: Mutex::default(),
+            state: Mutex::new(OpenViews {
+                open: BTreeMap::new(),
+                ended: None,
+            }),
             added: Notify::new(),
         });
         let (sender, state) = watch::channel(State::Opening);
@@ -143,15 +155,29 @@ impl<P: Page> Feed<P> {
     /// If the token of the viewer is not valid any more.
     pub(crate) async fn is_for(&self, viewer: &Viewer) -> Result<bool, Failure> {
         let mut state = self.state.clone();
-        let is_only = |token| self.credentials.as_ref().is_none_or(|it| it.is_only(token));
-        if viewer.token().is_none_or(is_only) {
-            return Ok(!matches!(*state.borrow(), State::Ended));
+        if let (Some(credentials), Some(token)) = (&self.credentials, viewer.token()) {
+            if credentials.is_refused(token) {
+                return Ok(false);
+            }
+            if !credentials.is_only(token) {
+                return self.may_be_seen(state, viewer).await;
+            }
         }
-        let read = state
-            .wait_for(|state| !matches!(state, State::Opening))
-            .await;
-        let read = read.map(|state| state.clone()).unwrap_or_default();
-        match read {
+        let has_ended = matches!(*state.borrow_and_update(), State::Ended);
+        Ok(!has_ended)
+    }
+
+    /// True if a viewer has the rights to the answer.
+    async fn may_be_seen(
+        &self,
+        mut state: watch::Receiver<State>,
+        viewer: &Viewer,
+    ) -> Result<bool, Failure> {
+        // The feed of another viewer may take long to open.
+        let read = state.wait_for(|state| !matches!(state, State::Opening));
+        let read = timeout(OPENING, read).await;
+        let read = read.ok().and_then(Result::ok);
+        match read.map(|state| state.clone()).unwrap_or_default() {
             State::Open(Some(required)) => viewer.may(&required).await,
             State::Opening | State::Open(None) | State::Ended => Ok(false),
         }
@@ -159,13 +185,15 @@ impl<P: Page> Feed<P> {
 
     /// The page that shows the answers.
     pub(crate) fn view(&self, page: P) -> Arc<View> {
-        let mut open = self.views.open.lock();
+        let mut state = self.views.state.lock();
+        let OpenViews { open, ended } = &mut *state;
         open.retain(|_, (_, view)| view.strong_count() > 0);
         let key = page.key();
         if let Some(view) = open.get(&key).and_then(|(_, view)| view.upgrade()) {
             return view;
         }
-        let view = Arc::new(View(watch::Sender::new(Content::Nothing)));
+        let first = ended.clone().map_or(Content::Nothing, Content::Ended);
+        let view = Arc::new(View(watch::Sender::new(first)));
         open.insert(key, (page, Arc::downgrade(&view)));
         self.views.added.notify_one();
         view
@@ -180,15 +208,23 @@ impl View {
 }
 
 impl<P: Page> Views<P> {
-    /// Renders all pages, or those that have no content yet.
-    fn render(&self, only_new: bool, render: impl Fn(&P) -> Content) {
-        let open = self.open.lock().clone();
-        for (page, view) in open.values() {
-            if let Some(view) = view.upgrade()
-                && !(only_new && !matches!(*view.0.borrow(), Content::Nothing))
-            {
-                view.0.send_replace(render(page));
-            }
+    /// All pages, or those that have no content yet.
+    fn to_render(&self, only_new: bool) -> Vec<(P, Arc<View>)> {
+        let state = self.state.lock();
+        let open = state.open.values();
+        let open = open.filter_map(|(page, view)| Some((page, view.upgrade()?)));
+        let is_wanted = |view: &View| !only_new || matches!(*view.0.borrow(), Content::Nothing);
+        open.filter(|(_, view)| is_wanted(view))
+            .map(|(page, view)| (page.clone(), view))
+            .collect()
+    }
+
+    /// Ends all pages, also those that are opened later.
+    fn end(&self, failure: &Failure) {
+        let mut state = self.state.lock();
+        state.ended = Some(failure.clone());
+        for view in state.open.values().filter_map(|(_, view)| view.upgrade()) {
+            view.0.send_replace(Content::Ended(failure.clone()));
         }
     }
 }
@@ -241,14 +277,16 @@ async fn read<P: Page>(
         let start = Instant::now();
         let required = required(follower.lists());
         state.send_replace(State::Open(required.clone()));
-        views.render(only_new, |page| {
+        for (page, view) in views.to_render(only_new) {
             let rendered = page.render(follower.last(), frame, &remarks, Timestamp::now());
-            Content::Shown(Shown {
+            view.0.send_replace(Content::Shown(Shown {
                 rendered: Arc::new(rendered),
                 trouble: follower.trouble().map(str::to_owned),
                 required: required.clone(),
-            })
-        });
+            }));
+            // Other tasks have their turn.
+            yield_now().await;
+        }
         sleep(start.elapsed() * PAUSES).await;
         only_new = false;
         tokio::select! {

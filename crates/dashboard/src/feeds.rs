@@ -12,10 +12,7 @@ use std::{
 
 use http::StatusCode;
 use parking_lot::Mutex;
-use tokio::{
-    sync::watch,
-    time::{sleep, timeout},
-};
+use tokio::{sync::watch, time::sleep};
 
 use crate::{
     credentials::Credentials,
@@ -28,9 +25,9 @@ use crate::{
 /// The time for which a page is open after it was loaded: the browser asks for its events then.
 const LINGER: Duration = Duration::from_secs(15);
 /// The longest time until a page is shown.
-const FIRST: Duration = Duration::from_mins(1);
-/// The number of pages that a viewer can have open.
-const MAX_PAGES: usize = 64;
+pub(crate) const FIRST: Duration = Duration::from_mins(1);
+/// The number of pages that a user can have open.
+const MAX_PAGES: usize = 32;
 /// The number of feeds of all viewers.
 const MAX_FEEDS: usize = 512;
 
@@ -159,9 +156,9 @@ impl OpenPage {
         let (Some(credentials), Some(token)) = (&self.credentials, self.viewer.token()) else {
             return Ok(Admission::Granted);
         };
+        // A feed of its own shows if the server accepts the token again.
         if credentials.is_refused(token) {
-            let message = "your login is not valid any more";
-            return Err(Failure::new(StatusCode::UNAUTHORIZED, message));
+            return Ok(Admission::Elsewhere);
         }
         if credentials.is_only(token) {
             return Ok(Admission::Granted);
@@ -179,10 +176,8 @@ impl OpenPage {
     pub(crate) async fn first(self) -> Result<Shown, Failure> {
         let mut contents = self.contents();
         let read = contents.wait_for(|content| !matches!(content, Content::Nothing));
-        let content = match timeout(FIRST, read).await {
-            Ok(content) => content.map(|content| content.clone()).unwrap_or_default(),
-            Err(_) => Content::Nothing,
-        };
+        let content = read.await.map(|content| content.clone());
+        let content = content.unwrap_or_default();
         match content {
             Content::Shown(shown) => match self.admit(&shown).await? {
                 Admission::Granted => {
@@ -199,11 +194,8 @@ impl OpenPage {
             },
             Content::Ended(failure) => Err(failure),
             Content::Nothing => Err(Failure::new(
-                StatusCode::GATEWAY_TIMEOUT,
-                format!(
-                    "the API server has not answered within {} s",
-                    FIRST.as_secs()
-                ),
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "the page cannot be drawn",
             )),
         }
     }

@@ -89,6 +89,56 @@ pub(crate) fn table(class: &str, label: &str, headings: &[Markup], rows: &[Marku
     }
 }
 
+/// The rows of a page of a long table.
+const PAGE: usize = 100;
+
+/// A part of a long table.
+pub(crate) struct Part<'a, T> {
+    /// The rows that are shown.
+    pub(crate) shown: &'a [T],
+    /// The number of the page, from 1 on.
+    page: usize,
+    pages: usize,
+}
+
+impl<'a, T> Part<'a, T> {
+    /// The rows of a page of the table; the first page without a number.
+    pub(crate) fn of(rows: &'a [T], page: Option<usize>) -> Self {
+        let pages = rows.len().div_ceil(PAGE).max(1);
+        let page = page.unwrap_or(1).clamp(1, pages);
+        let end = rows.len().min(page * PAGE);
+        Self {
+            shown: &rows[(page - 1) * PAGE..end],
+            page,
+            pages,
+        }
+    }
+
+    /// Links to the page before and to the next one, with the filter of the address; nothing for a
+    /// single page.
+    pub(crate) fn pager(&self, label: &str, filter: &[(&str, Option<&str>)]) -> Markup {
+        let (page, pages) = (self.page, self.pages);
+        let given = filter
+            .iter()
+            .filter_map(|(name, value)| Some((name, (*value)?)));
+        let given = given.map(|(name, value)| format!("{name}={}", escape(value)));
+        let given: Vec<String> = given.collect();
+        let address = |number: usize| {
+            let page = format!("page={number}");
+            format!("?{}", [&given[..], &[page]].concat().join("&"))
+        };
+        html! {
+            @if pages > 1 {
+                nav.pager aria-label=(label) {
+                    @if page > 1 { a href=(address(page - 1)) rel="prev" { "Previous" } }
+                    " page " (page) " of " (pages) " "
+                    @if page < pages { a href=(address(page + 1)) rel="next" { "Next" } }
+                }
+            }
+        }
+    }
+}
+
 /// The headings of a table, in words.
 pub(crate) fn headings<const N: usize>(texts: [&str; N]) -> [Markup; N] {
     texts.map(|text| html! { (text) })
@@ -131,6 +181,28 @@ mod tests {
         let evil = "<script>alert(1)</script>\u{202e}\"'\u{0}";
         let shown = html! { (Text(evil)) }.into_string();
         assert!(!shown.contains(['<', '\u{202e}', '\u{0}', '"']), "{shown}");
+    }
+
+    #[test]
+    fn long_tables_have_pages() {
+        let rows: Vec<usize> = (0..250).collect();
+        for (page, expected) in [
+            (None, 0..100),
+            (Some(0), 0..100),
+            (Some(2), 100..200),
+            (Some(3), 200..250),
+            (Some(usize::MAX), 200..250),
+        ] {
+            let part = Part::of(&rows, page);
+            assert_eq!(part.shown, expected.collect::<Vec<_>>(), "{page:?}");
+        }
+        assert!(Part::of(&rows[..0], Some(7)).shown.is_empty());
+        let pager = Part::of(&rows, Some(2)).pager("Pages", &[("q", Some("a&b")), ("state", None)]);
+        let pager = pager.into_string();
+        assert!(
+            pager.contains("?q=a%26b&amp;page=1") && pager.contains("page=3"),
+            "{pager}"
+        );
     }
 
     #[test]

@@ -3,14 +3,21 @@
 //! There are no sessions: the browser keeps the token in a cookie that scripts cannot read, or a proxy
 //! adds it to each request. Viewers are remembered for a few minutes, as their reviews are.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Weak, atomic::AtomicUsize},
+    time::Duration,
+};
 
 use baton_cluster::Cluster;
 use baton_kubernetes::wire::MediaType;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use parking_lot::Mutex;
 use serde_json::json;
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout},
+};
 
 use crate::{
     failure::Failure,
@@ -25,6 +32,10 @@ const VALID: Duration = Duration::from_mins(10);
 const MAX_VIEWERS: usize = 1_000;
 /// The number of tokens that are checked at the same time: anybody can send some.
 const MAX_CHECKS: usize = 8;
+/// The longest wait for such a check.
+const TURN: Duration = Duration::from_secs(10);
+/// The time for which a refused token is not checked again.
+const REFUSED: Duration = Duration::from_secs(5);
 /// The longest part of a token in a cookie, in bytes. Browsers keep 4,096 with the name and the
 /// attributes.
 const PART: usize = 3_500;
@@ -40,6 +51,10 @@ pub(crate) struct Login {
     /// The header in which a proxy sends tokens.
     header: HeaderName,
     viewers: Mutex<HashMap<TokenId, (Instant, Arc<Viewer>)>>,
+    /// The number of pages of each user.
+    pages: Mutex<HashMap<String, Weak<AtomicUsize>>>,
+    /// Tokens that the API server has just refused.
+    refused: Mutex<HashMap<TokenId, Instant>>,
     checks: Semaphore,
 }
 
@@ -59,6 +74,8 @@ impl Login {
             base,
             header,
             viewers: Mutex::default(),
+            pages: Mutex::default(),
+            refused: Mutex::default(),
             checks: Semaphore::new(MAX_CHECKS),
         }
     }
@@ -86,13 +103,35 @@ impl Login {
         if let Some(viewer) = known(&self.viewers.lock()) {
             return Ok(viewer);
         }
-        // The semaphore is never closed.
-        let _check = self.checks.acquire().await;
+        let is_refused = |since: &Instant| since.elapsed() < REFUSED;
+        if self.refused.lock().get(&id).is_some_and(is_refused) {
+            return Err(not_accepted());
+        }
+        let busy = |_| {
+            let message = "too many logins at a time; try again";
+            Failure::new(StatusCode::SERVICE_UNAVAILABLE, message)
+        };
+        let _check = timeout(TURN, self.checks.acquire()).await.map_err(busy)?;
         if let Some(viewer) = known(&self.viewers.lock()) {
             return Ok(viewer);
         }
-        let name = self.check(&token).await?;
-        let viewer = Viewer::new(&self.nobody, token, name);
+        let checked = self.check(&token).await;
+        if checked
+            .as_ref()
+            .is_err_and(|it| it.status == StatusCode::UNAUTHORIZED)
+        {
+            let mut refused = self.refused.lock();
+            refused.retain(|_, since| is_refused(since));
+            if refused.len() < MAX_VIEWERS {
+                refused.insert(id, Instant::now());
+            }
+        }
+        let name = checked?;
+        let pages = name
+            .as_ref()
+            .map(|name| self.pages_of(name))
+            .unwrap_or_default();
+        let viewer = Viewer::new(&self.nobody, token, name, pages);
         let mut viewers = self.viewers.lock();
         viewers.retain(|_, (since, _)| since.elapsed() < VALID);
         if viewers.len() >= MAX_VIEWERS {
@@ -105,10 +144,22 @@ impl Login {
         Ok(viewer)
     }
 
+    /// The number of pages that a user looks at, with any token.
+    fn pages_of(&self, user: &str) -> Arc<AtomicUsize> {
+        let mut users = self.pages.lock();
+        users.retain(|_, pages| pages.strong_count() > 0);
+        let known = users.get(user).and_then(Weak::upgrade);
+        known.unwrap_or_else(|| {
+            let pages = Arc::default();
+            users.insert(user.to_owned(), Arc::downgrade(&pages));
+            pages
+        })
+    }
+
     /// The name of the user of a token; `None` if the server does not report it.
     async fn check(&self, token: &Token) -> Result<Option<String>, Failure> {
         const PATH: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
-        let viewer = Viewer::new(&self.nobody, token.clone(), None);
+        let viewer = Viewer::new(&self.nobody, token.clone(), None, Arc::default());
         let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
         let body = Some((MediaType::Json, &review));
         match viewer.cluster.send(Method::POST, PATH, body).await {
@@ -116,10 +167,7 @@ impl Login {
                 let name = review["status"]["userInfo"]["username"].as_str();
                 Ok(name.map(str::to_owned))
             }
-            Err(error) if error.is_code(401) => {
-                let message = "the API server does not accept the token; it may have expired";
-                Err(Failure::new(StatusCode::UNAUTHORIZED, message))
-            }
+            Err(error) if error.is_code(401) => Err(not_accepted()),
             // A server before Kubernetes 1.28, or one that permits no reviews.
             Err(error) if error.is_code(404) || error.is_code(403) => Ok(None),
             Err(error) => Err(error.into()),
@@ -127,7 +175,7 @@ impl Login {
     }
 
     /// The name of the cookie with a part of the token. Its prefix makes browsers refuse it without
-    /// encryption, and from other names of the domain.
+    /// encryption, and without a base path also from other names of the domain.
     fn cookie(&self, part: usize) -> String {
         let prefix = if self.base.is_empty() {
             "__Host"
@@ -139,7 +187,7 @@ impl Login {
 
     /// The cookies that keep a token; without a token, those that remove it. They end with the browser.
     /// A link from another page has to find them, so they are `Lax`; forms of other pages are refused by
-    /// [`crate::guard::is_own_form`].
+    /// `guard::is_own_form`.
     pub(crate) fn cookies(&self, token: Option<&Token>) -> Vec<HeaderValue> {
         let text = token.map(Token::secret).unwrap_or_default();
         let cookies = (0..PARTS).filter_map(|part| {
@@ -169,6 +217,11 @@ impl Login {
         };
         next.filter(is_own).map_or(start.clone(), str::to_owned)
     }
+}
+
+fn not_accepted() -> Failure {
+    let message = "the API server does not accept the token; it may have expired";
+    Failure::new(StatusCode::UNAUTHORIZED, message)
 }
 
 #[cfg(test)]

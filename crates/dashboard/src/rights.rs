@@ -15,6 +15,8 @@ use crate::failure::Failure;
 
 /// The time for which a review is valid.
 const VALID: Duration = Duration::from_mins(1);
+/// The time for which a right that was granted is valid while the server makes no reviews.
+const VALID_WITHOUT_SERVER: Duration = Duration::from_mins(10);
 /// The number of reviews that are stored for a viewer.
 const MAX_REVIEWS: usize = 1_000;
 
@@ -47,13 +49,11 @@ impl Access {
         // The server takes this selector for the name of the object.
         let of_one = query.fields.as_deref();
         let of_one = of_one.and_then(|fields| fields.strip_prefix("metadata.name="));
-        let name = query.name.as_deref().or(of_one);
+        // Many immutable objects are read by one list, and few by their names.
+        let name = query.name.as_deref().filter(|_| !query.is_immutable);
+        let name = name.or(of_one);
         Self {
-            verb: if query.is_immutable && query.name.is_some() {
-                "get"
-            } else {
-                "list"
-            },
+            verb: "list",
             group: group.to_owned(),
             version: version.to_owned(),
             resource: resource.to_owned(),
@@ -98,8 +98,11 @@ pub(crate) fn required<'a>(
 pub(crate) struct Reviews(Mutex<HashMap<Access, (Instant, bool)>>);
 
 impl Reviews {
-    /// True if the server allows all of the rights. Reviews are repeated after a minute. A review that
-    /// fails is taken for a refusal, unless the token is not valid.
+    /// True if the server allows all of the rights. Reviews are repeated after a minute. While the server
+    /// makes none, rights that it has granted before stay, and others are refused.
+    ///
+    /// # Errors
+    /// If the token is not valid.
     pub(crate) async fn allow(
         &self,
         cluster: &Cluster,
@@ -125,26 +128,36 @@ impl Reviews {
             Ok::<_, Failure>((access, is_allowed))
         });
         let reviews = stream::iter(reviews).buffer_unordered(MAX_CONCURRENT);
-        let reviews: Vec<(Access, bool)> = reviews.try_collect().await?;
+        let reviews: Vec<(Access, Option<bool>)> = reviews.try_collect().await?;
         let mut known = self.0.lock();
         if known.len() + reviews.len() > MAX_REVIEWS {
-            known.clear();
+            known.retain(|access, _| required.contains(access));
         }
-        let are_allowed = reviews.iter().all(|(_, is_allowed)| *is_allowed);
-        let reviews = reviews.into_iter();
-        known.extend(reviews.map(|(access, is_allowed)| (access, (now, is_allowed))));
+        let mut are_allowed = true;
+        for (access, review) in reviews {
+            are_allowed &= match review {
+                Some(is_allowed) => {
+                    known.insert(access, (now, is_allowed));
+                    is_allowed
+                }
+                None => known.get(&access).is_some_and(|(at, was_allowed)| {
+                    *was_allowed && now - *at < VALID_WITHOUT_SERVER
+                }),
+            };
+        }
         Ok(are_allowed)
     }
 }
 
-async fn is_allowed(cluster: &Cluster, access: &Access) -> Result<bool, Failure> {
+/// The review of a right; `None` if the server makes none now.
+async fn is_allowed(cluster: &Cluster, access: &Access) -> Result<Option<bool>, Failure> {
     const PATH: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     let review = access.review();
     let body = Some((MediaType::Json, &review));
     match cluster.send(Method::POST, PATH, body).await {
-        Ok(review) => Ok(review["status"]["allowed"] == true),
+        Ok(review) => Ok(Some(review["status"]["allowed"] == true)),
         Err(error) if error.is_code(401) => Err(error.into()),
-        Err(_) => Ok(false),
+        Err(_) => Ok(None),
     }
 }
 
@@ -181,7 +194,7 @@ mod tests {
             ),
             (
                 ListRequest::immutable("/api/v1/namespaces/shop/secrets", "a"),
-                access("get", "", "secrets", "shop", "a"),
+                access("list", "", "secrets", "shop", ""),
             ),
         ] {
             assert_eq!(Access::of(&request), expected);

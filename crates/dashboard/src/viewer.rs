@@ -10,6 +10,7 @@ use std::{
 
 use baton_cluster::Cluster;
 use kube::Client;
+use tokio::sync::Semaphore;
 
 use crate::{
     credentials::Credentials,
@@ -18,14 +19,19 @@ use crate::{
     token::Token,
 };
 
+/// The number of pages that are made for a viewer at the same time, each on a thread of its own.
+const THREADS: usize = 2;
+
 /// A viewer, with the rights to read the cluster.
 pub(crate) struct Viewer {
     /// The cluster, with requests in the name of the viewer.
     pub(crate) cluster: Cluster,
     /// `None` for the only viewer of a dashboard.
     identity: Option<Identity>,
-    /// The number of pages that the viewer looks at.
-    pages: AtomicUsize,
+    /// The number of pages that the user looks at.
+    pages: Arc<AtomicUsize>,
+    /// Permits for pages that are made on threads of their own.
+    pub(crate) threads: Arc<Semaphore>,
 }
 
 /// A viewer among others.
@@ -44,12 +50,19 @@ impl Viewer {
         Arc::new(Self {
             cluster,
             identity: None,
-            pages: AtomicUsize::new(0),
+            pages: Arc::default(),
+            threads: Arc::new(Semaphore::new(THREADS)),
         })
     }
 
-    /// A viewer with a token. `nobody` is the cluster with requests in nobody's name.
-    pub(crate) fn new(nobody: &Cluster, token: Token, name: Option<String>) -> Arc<Self> {
+    /// A viewer with a token. `nobody` is the cluster with requests in nobody's name, and `pages` the number
+    /// of pages that the same user looks at with any token.
+    pub(crate) fn new(
+        nobody: &Cluster,
+        token: Token,
+        name: Option<String>,
+        pages: Arc<AtomicUsize>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             cluster: with(nobody, &Credentials::new(token.clone()), &nobody.client),
             identity: Some(Identity {
@@ -58,7 +71,8 @@ impl Viewer {
                 client: nobody.client.clone(),
                 reviews: Reviews::default(),
             }),
-            pages: AtomicUsize::new(0),
+            pages,
+            threads: Arc::new(Semaphore::new(THREADS)),
         })
     }
 

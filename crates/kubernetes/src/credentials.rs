@@ -33,6 +33,14 @@ impl Sent {
         Self { texts, file }
     }
 
+    /// A token.
+    pub fn token(token: &str) -> Self {
+        Self {
+            texts: vec![token.to_owned().into()],
+            file: None,
+        }
+    }
+
     fn read(&self) -> Vec<String> {
         let texts = self
             .texts

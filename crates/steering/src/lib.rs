@@ -9,7 +9,8 @@
 //! The plugin and the dashboard share all of this. The decisions are those of `baton_view`.
 //!
 //! # Guarantees
-//! - A change is refused if its object has changed since the decision about it.
+//! - A change that depends on the state of its object is refused if the object has changed since the
+//!   decision about it. Pauses, resumptions and new selections of sites do not depend on it.
 //! - Dry runs store nothing.
 
 pub mod abandoning;
@@ -19,6 +20,7 @@ pub mod pausing;
 pub mod releases;
 pub mod rollback;
 pub mod sites;
+pub mod version;
 
 pub use error::Error;
 

@@ -74,7 +74,7 @@ pub async fn switched(
 }
 
 /// Pauses the revisions of a paused deployment, as the manager does. If that is not possible here,
-/// such as without the right to it, a note has the reason; the manager pauses them later.
+/// such as without the right to it, a warning has the reason; the manager pauses them later.
 async fn pause_revisions(cluster: &Cluster, subject: &Pausable) {
     let Pausable::Deployment(deployment) = subject else {
         return;

@@ -129,7 +129,7 @@ pub fn report(line: &str) {
 }
 
 /// As [`report`], once per line and process.
-pub fn report_once(line: &str) {
+fn report_once(line: &str) {
     static REPORTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let mut reported = REPORTED.lock().unwrap_or_else(PoisonError::into_inner);
     if reported.insert(line.to_owned()) {

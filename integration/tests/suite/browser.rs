@@ -50,7 +50,7 @@ async fn a_handover_is_seen_and_rolled_back() {
     ns.existing("web").concluded_as(2).await;
     browser.see("rolled out and available");
     browser.finds_no_fault();
-    browser.picture("dashboard-chain");
+    browser.picture("dashboard-chain", ns.name());
 
     ns.existing("web").edit(content("cake")).await;
     ns.existing("web").concluded_as(3).await;
@@ -71,7 +71,7 @@ async fn a_handover_is_seen_and_rolled_back() {
     browser.see("The content of revision 2");
     browser.see("+  dish: stew");
     browser.finds_no_fault();
-    browser.picture("dashboard-rollback");
+    browser.picture("dashboard-rollback", ns.name());
     browser.click("Roll back od/web");
     browser.see("rollback to revision 2");
     ns.existing("web").concluded_as(4).await;
@@ -93,7 +93,7 @@ async fn an_application_is_shown_and_promoted() {
     assert_eq!(browser.open(&page), 200);
     browser.see("Steps of release");
     browser.finds_no_fault();
-    browser.picture("dashboard-application");
+    browser.picture("dashboard-application", ns.name());
     for change in ["Pause", "Abort", "Roll back", "Promote"] {
         assert_eq!(browser.open(&page), 200);
         browser.click(change);
@@ -113,7 +113,7 @@ async fn a_rollout_over_sites_is_shown() {
     assert_eq!(browser.open(&page), 200);
     browser.see("Waves");
     browser.finds_no_fault();
-    browser.picture("dashboard-sites");
+    browser.picture("dashboard-sites", ns.name());
     assert_eq!(browser.open(&format!("{page}?state=all")), 200);
     browser.click(&format!("{}-a", ns.name()));
     browser.see("Revisions and queue");
@@ -137,7 +137,9 @@ async fn a_viewer_logs_in_and_out() {
     // No script of the cluster runs, whatever its users write.
     let evil = "<img src=x onerror=alert(1)><script>alert(2)</script>\u{202e}";
     let content = |dish: &str| {
-        let map = configmap("menu").annotation("a", evil).with("/data/a", evil);
+        let map = configmap("menu")
+            .annotation("a", evil)
+            .with("/data/a", evil);
         ns.content().phase("a", [map.with("/data/dish", dish)])
     };
     let web = ns.deployment("web").content(content("soup"));

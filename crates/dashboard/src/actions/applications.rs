@@ -5,6 +5,7 @@ use baton_steering::{Error, releases};
 use baton_text::diff::Labels;
 use baton_view::applications::{
     compare::environment,
+    observed::Observed,
     steer::{Promotion, StepChoice},
     target::AppTarget,
 };
@@ -39,13 +40,17 @@ pub(super) async fn preview(
             })
         }
         Action::Promote => {
-            let promotion = promote(cluster, target, fields, true).await?;
+            let observed = releases::read(cluster, target).await?;
+            let choice = number_in(fields, "step")?.map_or(StepChoice::Next, StepChoice::Number);
+            let force = is_forced(fields);
+            let promotion = releases::promote(cluster, &observed, choice, force, true).await?;
             let Promotion {
                 release,
                 step,
                 label,
                 patch,
             } = promotion;
+            let from = step_of(&observed, &release);
             if patch.is_none() {
                 let why = format!("release {release} is sent to step {label} already");
                 return Err(Error::Impossible(why));
@@ -54,13 +59,14 @@ pub(super) async fn preview(
                 lines: vec![format!("Release {release} goes to step {label}.")],
                 state: Fields::from([
                     ("release".to_owned(), release),
+                    ("from".to_owned(), from),
                     ("step".to_owned(), step.to_string()),
                 ]),
                 ..Preview::default()
             })
         }
         Action::Abort => {
-            let observed = releases::read(cluster, &newest(target, fields)).await?;
+            let observed = releases::read(cluster, target).await?;
             let abort = releases::plan_abort(&observed, is_forced(fields))?;
             releases::abort(cluster, &abort, true).await?;
             Ok(Preview {
@@ -105,10 +111,21 @@ pub(super) async fn perform(
             releases::pause(cluster, target, action == Action::Pause, false).await?;
         }
         Action::Promote => {
-            promote(cluster, target, fields, false).await?;
+            let observed = of_preview(cluster, target, fields).await?;
+            let release = fields
+                .get("release")
+                .map(String::as_str)
+                .unwrap_or_default();
+            if fields.get("from") != Some(&step_of(&observed, release)) {
+                return Err(Error::Impossible(format!(
+                    "release {release} is sent to another step than before; look at the effects again"
+                )));
+            }
+            let choice = number_in(fields, "step")?.map_or(StepChoice::Next, StepChoice::Number);
+            releases::promote(cluster, &observed, choice, is_forced(fields), false).await?;
         }
         Action::Abort => {
-            let observed = releases::read(cluster, &newest(target, fields)).await?;
+            let observed = of_preview(cluster, target, fields).await?;
             let abort = releases::plan_abort(&observed, is_forced(fields))?;
             releases::abort(cluster, &abort, false).await?;
         }
@@ -121,19 +138,19 @@ pub(super) async fn perform(
     Ok(())
 }
 
-async fn promote(
+/// The Application, with the Release of the preview, which has to be its newest one still.
+async fn of_preview(
     cluster: &Cluster,
     target: &AppTarget,
     fields: &Fields,
-    dry_run: bool,
-) -> Result<Promotion, Error> {
-    let observed = releases::read(cluster, &newest(target, fields)).await?;
-    let choice = number_in(fields, "step")?.map_or(StepChoice::Next, StepChoice::Number);
-    releases::promote(cluster, &observed, choice, is_forced(fields), dry_run).await
+) -> Result<Observed, Error> {
+    let mut observed = releases::read(cluster, target).await?;
+    observed.named = fields.get("release").cloned();
+    Ok(observed)
 }
 
-/// The Release of a preview, which has to be the newest one still; the Application without one.
-fn newest(target: &AppTarget, fields: &Fields) -> AppTarget {
-    let release = fields.get("release");
-    release.map_or_else(|| target.clone(), |release| AppTarget::release(release))
+/// The step that a Release is sent to, as text.
+fn step_of(observed: &Observed, release: &str) -> String {
+    let release = observed.release(release);
+    release.map_or_else(String::new, |release| release.spec.target_step.to_string())
 }

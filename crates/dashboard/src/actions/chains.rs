@@ -1,15 +1,22 @@
 //! Changes of deployments and revisions.
 
+use std::time::Duration;
+
 use baton_cluster::Cluster;
 use baton_steering::{
     Error,
     abandoning::abandon,
     pausing::{self, switched},
-    rollback::apply::{RollbackOptions, SpecVersion, forecast, roll_back},
+    rollback::apply::{RollbackOptions, forecast, roll_back},
+    version::SpecVersion,
 };
+use tokio::time::timeout;
 
 use super::{Action, Fields, Preview, is_forced, number_in, unknown};
 use crate::subject::ChainSubject;
+
+/// The longest wait for the revision that a rollback leads to.
+const SETTLED: Duration = Duration::from_secs(10);
 
 pub(super) async fn preview(
     cluster: &Cluster,
@@ -40,7 +47,7 @@ pub(super) async fn preview(
         Action::Rollback => {
             let wanted = options(fields, None)?;
             let found = forecast(&cluster, target, &wanted).await?;
-            let Some(revision) = found.revision else {
+            let Some((revision, number)) = found.revision else {
                 let why = format!("{target} has the content of this revision already");
                 return Err(Error::Impossible(why));
             };
@@ -51,10 +58,13 @@ pub(super) async fn preview(
             };
             roll_back(&cluster, target, &dry).await?;
             let mut state = Fields::new();
+            if let Some(number) = number {
+                state.insert("to".to_owned(), number.to_string());
+            }
             if let Some(version) = found.version {
                 let generation = version.generation.unwrap_or_default();
-                state.insert("uid".to_owned(), version.uid);
-                state.insert("generation".to_owned(), generation.to_string());
+                state.insert("of".to_owned(), version.uid);
+                state.insert("spec".to_owned(), generation.to_string());
             }
             Ok(Preview {
                 lines: vec![format!(
@@ -91,14 +101,18 @@ pub(super) async fn perform(
             switched(&cluster, target, switch(action), false).await?;
         }
         Action::Rollback => {
-            let only = match (fields.get("uid"), number_in(fields, "generation")?) {
+            let only = match (fields.get("of"), number_in(fields, "spec")?) {
                 (Some(uid), generation) => Some(SpecVersion {
                     uid: uid.clone(),
                     generation,
                 }),
                 _ => None,
             };
-            roll_back(&cluster, target, &options(fields, only)?).await?;
+            let done = roll_back(&cluster, target, &options(fields, only)?).await?;
+            // The change cause is for the next revision only. Without a manager, there is none yet.
+            if let Ok(settled) = timeout(SETTLED, done.settle_soon(&cluster, target)).await {
+                settled?;
+            }
         }
         Action::Abandon => {
             abandon(&cluster, target, false).await?;

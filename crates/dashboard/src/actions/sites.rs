@@ -88,8 +88,7 @@ pub(super) async fn perform(
         }
         Action::Abort => {
             let planned = sites::abort(cluster, target, true).await?;
-            if number_in(fields, "rollout")?.is_some_and(|rollout: i64| rollout != planned.rollout)
-            {
+            if number_in(fields, "rollout")? != Some(planned.rollout) {
                 return Err(Error::Impossible(format!(
                     "{target} has changed since it was read; nothing was aborted"
                 )));

@@ -6,19 +6,19 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use http::{
-    HeaderMap, StatusCode,
+    StatusCode,
     header::{CACHE_CONTROL, CONTENT_TYPE},
 };
 use serde::Deserialize;
 
-use super::{App, Visit};
+use super::{App, LONGEST, Visit};
 use crate::{
     actions::{Fields, Subject},
     assets::ASSETS,
     pages::{
         applications::ApplicationPage,
         chain::ChainPage,
-        clusters::ClustersPage,
+        clusters::{ClustersFilter, ClustersPage},
         overview::{OverviewFilter, OverviewPage},
         sites::{SitesFilter, SitesPage},
     },
@@ -57,7 +57,7 @@ pub(super) async fn diff(
     };
     let (cluster, base) = this.subjects(&visit);
     let report = async move || reports::diff::report(&cluster, &base, &subject, &choice).await;
-    let report = this.aside(report).await;
+    let report = this.aside(&visit, Some(LONGEST), report).await;
     this.report(&visit, report)
 }
 
@@ -80,7 +80,7 @@ pub(super) async fn revision(
     let (cluster, base) = this.subjects(&visit);
     let number = choice.number;
     let report = async move || reports::revision::report(&cluster, &base, &subject, &number).await;
-    let report = this.aside(report).await;
+    let report = this.aside(&visit, Some(LONGEST), report).await;
     this.report(&visit, report)
 }
 
@@ -101,12 +101,10 @@ pub(super) async fn perform_chain(
     State(this): App,
     Extension(visit): Extension<Visit>,
     Path((kind, namespace, name, action)): ActionPath,
-    headers: HeaderMap,
     Form(fields): Form<Fields>,
 ) -> Response {
     let subject = ChainSubject::new(&kind, &namespace, &name).map(Subject::Chain);
-    this.perform(&visit, &headers, &action, subject, fields)
-        .await
+    this.perform(&visit, &action, subject, fields).await
 }
 
 /// The Application, or the deployment to sites, in an address.
@@ -132,12 +130,10 @@ pub(super) async fn perform_other(
     State(this): App,
     Extension(visit): Extension<Visit>,
     Path((page, namespace, name, action)): ActionPath,
-    headers: HeaderMap,
     Form(fields): Form<Fields>,
 ) -> Response {
     let subject = other_subject(&page, &namespace, &name);
-    this.perform(&visit, &headers, &action, subject, fields)
-        .await
+    this.perform(&visit, &action, subject, fields).await
 }
 
 pub(super) async fn application(
@@ -159,8 +155,12 @@ pub(super) async fn sites(
         .await
 }
 
-pub(super) async fn clusters(State(this): App, Extension(visit): Extension<Visit>) -> Response {
-    this.show(visit, Some(ClustersPage)).await
+pub(super) async fn clusters(
+    State(this): App,
+    Extension(visit): Extension<Visit>,
+    Query(filter): Query<ClustersFilter>,
+) -> Response {
+    this.show(visit, Some(ClustersPage(filter))).await
 }
 
 pub(super) async fn asset(Path(name): Path<String>) -> Response {

@@ -9,11 +9,10 @@ use baton_apis::url::escape;
 use http::{HeaderMap, StatusCode, header::SET_COOKIE};
 use serde::Deserialize;
 
-use super::{App, other_page};
+use super::App;
 use crate::{
     entry::{Entered, Entry},
     failure::Failure,
-    guard::is_own_form,
     login::Login,
     token::Token,
 };
@@ -45,6 +44,7 @@ pub(super) async fn login_page(
             this.login(&next, Some(&failure))
         }
         Entered::Login(why) => this.login(&next, why.as_ref()),
+        Entered::Failed(failure) => this.login(&next, Some(&failure)),
         Entered::Refused(response) => *response,
     }
 }
@@ -56,17 +56,10 @@ pub(super) struct LoginForm {
     next: Option<String>,
 }
 
-pub(super) async fn log_in(
-    State(this): App,
-    headers: HeaderMap,
-    Form(form): Form<LoginForm>,
-) -> Response {
+pub(super) async fn log_in(State(this): App, Form(form): Form<LoginForm>) -> Response {
     let Entry::Login(login) = &this.entry else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    if !is_own_form(&headers) {
-        return other_page();
-    }
     let next = login.next(form.next.as_deref());
     let token = Token::parse(&form.token);
     let token = token.map_err(|error| Failure::new(StatusCode::BAD_REQUEST, error.to_string()));
@@ -82,13 +75,10 @@ pub(super) async fn log_in(
     with_cookies(Redirect::to(&done).into_response(), login, Some(&token))
 }
 
-pub(super) async fn log_out(State(this): App, headers: HeaderMap) -> Response {
+pub(super) async fn log_out(State(this): App) -> Response {
     let Entry::Login(login) = &this.entry else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    if !is_own_form(&headers) {
-        return other_page();
-    }
     let page = format!("{}/login", this.frame.base);
     with_cookies(Redirect::to(&page).into_response(), login, None)
 }

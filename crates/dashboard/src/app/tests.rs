@@ -3,7 +3,7 @@ use std::convert::Infallible;
 use axum::body::{Body, to_bytes};
 use baton_cluster::Cluster;
 use http::{
-    Method,
+    HeaderMap, Method,
     header::{CONTENT_SECURITY_POLICY, COOKIE, HOST, SET_COOKIE},
 };
 use serde_json::{Value, json};
@@ -64,18 +64,26 @@ fn dashboard() -> (Router, Key) {
     let client = kube::Client::new(tower::service_fn(answer), "shop");
     let warn = Arc::new(|_: &str| {});
     let cluster = Cluster::new(client, "shop".to_owned(), "a recording".to_owned(), warn);
+    dashboard_of(cluster, false)
+}
+
+/// A dashboard on this machine, with its key.
+pub(super) fn dashboard_of(cluster: Cluster, has_actions: bool) -> (Router, Key) {
     let key = Key::random().unwrap();
     let dashboard = Dashboard {
+        title: cluster.server.clone(),
         entry: Entry::Own(Own {
             key: key.clone(),
             port: 8080,
             start: "/".to_owned(),
             viewer: Viewer::alone(cluster),
         }),
-        title: "a recording".to_owned(),
-        frame: Frame::default(),
+        frame: Frame {
+            base: String::new(),
+            has_actions,
+        },
         feeds: Feeds::default(),
-        threads: Semaphore::new(THREADS),
+        threads: Arc::new(Semaphore::new(THREADS)),
     };
     (Arc::new(dashboard).router(), key)
 }

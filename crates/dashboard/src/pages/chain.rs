@@ -101,6 +101,9 @@ impl Question for ChainPage {
     }
 
     fn trim(object: &mut Value) {
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.remove("managedFields");
+        }
         events::trim(object);
     }
 }

@@ -7,11 +7,12 @@ use baton_view::{
     tree::Health,
 };
 use maud::{Markup, html};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Around, Page};
 use crate::{
-    html::{Text, address, ago, badge, headings, table},
+    html::{Part, Text, address, ago, badge, headings, table},
     regions::{Regions, id},
 };
 
@@ -26,9 +27,19 @@ const HEADINGS: [&str; 8] = [
     "Message",
 ];
 
+/// The clusters to show. It is kept in the address.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ClustersFilter {
+    /// Part of the names.
+    q: Option<String>,
+    /// The page of the table, from 1 on.
+    page: Option<usize>,
+}
+
 /// The page of all clusters.
 #[derive(Clone, Debug)]
-pub(crate) struct ClustersPage;
+pub(crate) struct ClustersPage(pub(crate) ClustersFilter);
 
 impl ClustersPage {
     fn inventory() -> Inventory {
@@ -61,9 +72,20 @@ impl Page for ClustersPage {
         "clusters".to_owned()
     }
 
+    fn key(&self) -> String {
+        format!("{:?}", self.0)
+    }
+
     fn content(&self, answer: &Self::Answer, around: Around<'_>, regions: &mut Regions) -> Markup {
         let (lines, unreadable) = answer;
-        let rows: Vec<Markup> = lines
+        let wanted = self.0.q.as_deref().unwrap_or_default();
+        let selected = lines
+            .iter()
+            .filter(|line| line.cluster.name.contains(wanted));
+        let selected: Vec<&SiteLine> = selected.collect();
+        let part = Part::of(&selected, self.0.page);
+        let rows: Vec<Markup> = part
+            .shown
             .iter()
             .map(|line| row(line, around, regions))
             .collect();
@@ -75,7 +97,13 @@ impl Page for ClustersPage {
             @if lines.is_empty() {
                 p { "There are no clusters. `kubectl baton clusters join` adds one." }
             } @else {
+                form.filter method="get" {
+                    label { "Name contains " input type="search" name="q" value=(Text(wanted)); }
+                    button { "Show" }
+                }
+                p { (lines.len()) " clusters, " (selected.len()) " selected" }
                 (table("clusters", "clusters", &headings(HEADINGS), &rows))
+                (part.pager("Pages of clusters", &[("q", self.0.q.as_deref())]))
             }
         }
     }

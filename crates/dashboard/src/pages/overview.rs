@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::{Around, Page};
 use crate::{
-    html::{Text, address, badge, chain_address, headings, ready, table},
+    html::{Part, Text, address, badge, chain_address, headings, ready, table},
     regions::{Regions, id},
 };
 
@@ -33,6 +33,8 @@ pub(crate) struct OverviewFilter {
     q: Option<String>,
     /// Present if the chains of Applications and of deployments to sites are shown as well.
     parts: Option<String>,
+    /// The page of the table, from 1 on.
+    page: Option<usize>,
 }
 
 /// The page of everything that rolls out.
@@ -98,12 +100,14 @@ impl Page for OverviewPage {
         let whole = all.iter().filter(|line| !line.is_part);
         let open = whole.clone().filter(|line| !line.is_fine).count();
         let shown: Vec<&Line> = all.iter().filter(|line| self.is_shown(line)).collect();
-        let rows: Vec<Markup> = shown
+        let part = Part::of(&shown, self.filter.page);
+        let rows: Vec<Markup> = part
+            .shown
             .iter()
             .map(|line| row(line, around, regions))
             .collect();
         let counts = html! {
-            p #counts { (whole.count()) " rollouts, " (open) " not rolled out; " (shown.len()) " shown" }
+            p #counts { (whole.count()) " rollouts, " (open) " not rolled out; " (shown.len()) " selected" }
         };
         let counts = regions.add("counts".to_owned(), counts);
         html! {
@@ -114,18 +118,40 @@ impl Page for OverviewPage {
                 p { "Nothing is selected." }
             } @else {
                 (table("rollouts", "overview", &headings(HEADINGS), &rows))
+                (self.pager(&part))
             }
         }
     }
 }
 
 impl OverviewPage {
+    fn pager(&self, part: &Part<'_, &Line>) -> Markup {
+        let OverviewFilter {
+            namespace,
+            state,
+            q,
+            parts,
+            page: _,
+        } = &self.filter;
+        let filter = [
+            ("namespace", namespace),
+            ("state", state),
+            ("q", q),
+            ("parts", parts),
+        ];
+        part.pager(
+            "Pages of rollouts",
+            &filter.map(|(name, value)| (name, value.as_deref())),
+        )
+    }
+
     fn form(&self) -> Markup {
         let OverviewFilter {
             namespace,
             state,
             q,
             parts,
+            page: _,
         } = &self.filter;
         let is_open = state.as_deref() == Some("open");
         html! {

@@ -28,15 +28,13 @@ use serde_json::Value;
 use super::{Around, Page, site};
 use crate::{
     actions::{Action, link},
-    html::{Text, address, ago, badge, class, conditions, headings, table},
+    html::{Part, Text, address, ago, badge, class, conditions, headings, table},
     regions::Regions,
     subject::are_names,
 };
 
 const SITES: [&str; 7] = ["Site", "State", "Wave", "Runs", "Queue", "Since", "Message"];
 
-/// The number of sites in a list.
-const PAGE: usize = 100;
 /// The number of squares in the grid. A status can claim any number of sites.
 const MAX_SQUARES: usize = 20_000;
 /// The number of squares in a line of the grid.
@@ -334,17 +332,17 @@ impl SitesPage {
     /// The sites that the filter selects.
     fn list(&self, fleet: &Fleet, around: Around<'_>) -> Markup {
         let sites = fleet.sorted(|site| self.is_listed(site));
-        let pages = sites.len().div_ceil(PAGE).max(1);
-        let page = self.filter.page.unwrap_or(1).clamp(1, pages);
-        let listed = sites.iter().skip((page - 1) * PAGE).take(PAGE);
+        let part = Part::of(&sites, self.filter.page);
+        let listed = part.shown.iter();
         let rows: Vec<Markup> = listed.map(|site| site_row(site, around)).collect();
+        let SitesFilter { state, q, .. } = &self.filter;
         html! {
             div #list {
                 @if sites.is_empty() {
                     p { "No site is selected." }
                 } @else {
                     (table("sites", "list-title", &headings(SITES), &rows))
-                    (self.pager(page, pages))
+                    (part.pager("Pages of sites", &[("state", state.as_deref()), ("q", q.as_deref())]))
                 }
             }
         }
@@ -368,29 +366,6 @@ impl SitesPage {
                     }
                 }
                 button { "Show" }
-            }
-        }
-    }
-
-    /// Links to the pages of the list.
-    fn pager(&self, page: usize, pages: usize) -> Markup {
-        let given = [("state", &self.filter.state), ("q", &self.filter.q)];
-        let given = given
-            .iter()
-            .filter_map(|(name, value)| Some((name, value.as_deref()?)));
-        let filter = given.map(|(name, value)| format!("{name}={}", escape(value)));
-        let filter: Vec<String> = filter.collect();
-        let address = |number: usize| {
-            let page = format!("page={number}");
-            format!("?{}", [&filter[..], &[page]].concat().join("&"))
-        };
-        html! {
-            @if pages > 1 {
-                nav.pager aria-label="Pages of sites" {
-                    @if page > 1 { a href=(address(page - 1)) rel="prev" { "Previous" } }
-                    " page " (page) " of " (pages) " "
-                    @if page < pages { a href=(address(page + 1)) rel="next" { "Next" } }
-                }
             }
         }
     }

@@ -81,11 +81,19 @@ async fn compare(
 
 /// The form that chooses the sides.
 fn form(chain: &Chain, to: &Revision, choice: &DiffChoice) -> Markup {
-    let numbers: Vec<i64> = chain
-        .newest_first()
-        .filter_map(Revision::number)
-        .take(MAX_CHOICES)
-        .collect();
+    let numbers = chain.newest_first().filter_map(Revision::number);
+    let mut numbers: Vec<i64> = numbers.take(MAX_CHOICES).collect();
+    // The chosen ones can be older.
+    numbers.extend(to.number());
+    numbers.extend(
+        choice
+            .from
+            .parse::<i64>()
+            .ok()
+            .filter(|it| chain.by_number(*it).is_some()),
+    );
+    numbers.sort_unstable_by(|a, b| b.cmp(a));
+    numbers.dedup();
     html! {
         form.filter method="get" {
             label { "From "

@@ -19,7 +19,7 @@ use crate::error::Error;
 /// applied together with the object.
 ///
 /// # Errors
-/// As [`check`].
+/// If something would be refused, unless that is forced, or if the server cannot be reached.
 pub async fn check_apply(
     cluster: &Cluster,
     next: &PendingApply,
@@ -36,10 +36,10 @@ pub async fn check_apply(
     check(cluster, plan, &given, is_forced).await
 }
 
-/// Reports the refusals and the losses by a revision that is about to be created in a chain.
+/// Checks a revision that is about to be created in a chain, and warns of the losses by it.
 ///
 /// # Errors
-/// As [`check`].
+/// If something would be refused, unless that is forced, or if the server cannot be reached.
 pub async fn check_revision(
     cluster: &Cluster,
     chain: &Chain,
@@ -52,7 +52,7 @@ pub async fn check_revision(
     Ok(())
 }
 
-/// Computes the effects of a revision as `diff -f` does, and reports the refusals.
+/// Computes the effects of a revision as `diff -f` does, and finds the refusals.
 ///
 /// `given` are slices that are applied together with the revision. With `is_forced`, the refusals
 /// are warnings.
@@ -80,9 +80,10 @@ async fn check(
         }
     };
     let refused = sections.iter().filter(|section| section.is_refused());
-    let lines: Vec<String> = refused
+    let mut lines: Vec<String> = refused
         .map(|section| format!("{}: {}", title(&section.topic), fate(&section.outcome)))
         .collect();
+    lines.dedup();
     if is_forced {
         lines.iter().for_each(|line| cluster.warn(line));
     }

@@ -1,12 +1,13 @@
 //! Writes rollbacks of chains.
 
-use baton_cluster::{Cluster, Write, lists};
+use baton_cluster::{Cluster, Write, follower::Follower, lists};
 use baton_kubernetes::wire::MediaType;
 use baton_text::{output::format::name, rollout::title};
 use baton_view::{
     chain::{
         Chain,
         member::{Deployment, Revision},
+        question::OneChain,
         target::Target,
     },
     content::Slices,
@@ -26,6 +27,7 @@ use crate::{
     diff::{forecast::of_plan, phase_clusters::PhaseClusters, refusals::check_revision},
     error::Error,
     note,
+    version::SpecVersion,
 };
 
 /// The number of attempts for a deployment whose status changes in the meantime.
@@ -42,26 +44,8 @@ pub struct RollbackOptions {
     pub name: Option<String>,
     /// True if the server only checks the change.
     pub dry_run: bool,
-    /// The only state of a deployment's spec that is replaced.
+    /// The only state of the chain that is changed: that of its deployment, or of its newest revision.
     pub only: Option<SpecVersion>,
-}
-
-/// The spec of a deployment at one time, by any author.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SpecVersion {
-    /// UID of the deployment.
-    pub uid: String,
-    /// Number of the spec.
-    pub generation: Option<i64>,
-}
-
-impl SpecVersion {
-    fn of(deployment: &Deployment) -> Self {
-        Self {
-            uid: deployment.uid().to_owned(),
-            generation: deployment.metadata.generation,
-        }
-    }
 }
 
 /// The outcome of a rollback.
@@ -78,6 +62,30 @@ pub struct RollbackResult {
 }
 
 impl RollbackResult {
+    /// Waits until the deployment has made its next revision, and removes the change cause from the
+    /// deployment then.
+    ///
+    /// # Errors
+    /// If a request fails.
+    pub async fn settle_soon(&self, cluster: &Cluster, target: &Target) -> Result<(), Error> {
+        let Some(cause) = &self.cause else {
+            return Ok(());
+        };
+        let question = OneChain::new(target, &cluster.namespace);
+        let mut follower = Follower::start(cluster, question).await?;
+        loop {
+            if let Some(chain) = follower.last() {
+                let has_it = |it: &Revision| it.change_cause() == Some(cause);
+                if chain.current().is_some_and(has_it) {
+                    return forget(cluster, chain, cause).await;
+                }
+            }
+            if !follower.next().await {
+                return Ok(());
+            }
+        }
+    }
+
     /// Removes the change cause from the deployment once its current revision has it.
     ///
     /// # Errors
@@ -125,20 +133,19 @@ pub async fn roll_back(
     let mut chosen = wanted.only.clone();
     loop {
         let chain = lists::chain(cluster, target).await?;
+        let now = version(&chain);
+        if chosen.is_some_and(|chosen| Some(&chosen) != now.as_ref()) {
+            return Err(Error::Impossible(format!(
+                "{target} has changed since it was read; nothing was rolled back"
+            )));
+        }
         let Some(deployment) = chain.asked_deployment() else {
             return roll_revisions(cluster, target, &chain, wanted).await;
         };
-        let now = SpecVersion::of(deployment);
-        if chosen.is_some_and(|chosen| chosen != now) {
-            return Err(Error::Impossible(format!(
-                "{} has changed since it was read; nothing was rolled back",
-                name(&deployment.object)
-            )));
-        }
         match roll_deployment_once(cluster, deployment, &chain, wanted).await {
             // Most likely its status was written in the meantime.
             Err(error) if error.is_code(409) && round < ROUNDS => {
-                chosen = Some(now);
+                chosen = now;
                 round += 1;
             }
             result => return result,
@@ -149,11 +156,12 @@ pub async fn roll_back(
 /// The effects of a rollback.
 #[derive(Clone, Debug)]
 pub struct RollbackForecast {
-    /// The revision whose content comes back, in words; `None` if its content is the wanted one already.
-    pub revision: Option<String>,
+    /// The revision whose content comes back, in words, and its number; `None` if its content is the wanted
+    /// one already.
+    pub revision: Option<(String, Option<i64>)>,
     /// The effects on objects.
     pub sections: Vec<Section>,
-    /// The state of the deployment that the forecast is about; `None` without a deployment.
+    /// The state of the chain that the forecast is about, for [`RollbackOptions::only`].
     pub version: Option<SpecVersion>,
 }
 
@@ -172,7 +180,7 @@ pub async fn forecast(
         Some(deployment) => check(deployment, wanted.force)?,
         None => standalone::check(&chain, target)?,
     }
-    let version = deployment.map(SpecVersion::of);
+    let version = version(&chain);
     let Some((revision, slices)) = chosen(cluster, &chain, wanted).await? else {
         return Ok(RollbackForecast {
             revision: None,
@@ -201,10 +209,18 @@ pub async fn forecast(
         None => Vec::new(),
     };
     Ok(RollbackForecast {
-        revision: Some(title(revision)),
+        revision: Some((title(revision), revision.number())),
         sections,
         version,
     })
+}
+
+/// The state of a chain: that of its deployment, or of its newest revision.
+fn version(chain: &Chain) -> Option<SpecVersion> {
+    match chain.asked_deployment() {
+        Some(deployment) => Some(SpecVersion::of(&deployment.metadata)),
+        None => Some(SpecVersion::of(&chain.newest()?.metadata)),
+    }
 }
 
 async fn roll_deployment_once(

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use baton_apis::ReleaseEnvironment;
 use baton_cluster::Cluster;
-use baton_steering::rollback::apply::{RollbackOptions, SpecVersion, roll_back};
+use baton_steering::{
+    rollback::apply::{RollbackOptions, roll_back},
+    version::SpecVersion,
+};
 use baton_text::{
     output::report,
     rollout::{failure, message, title},
@@ -101,9 +104,10 @@ impl WaitArgs {
         }
         if self.rollback_on_failure {
             let back = self.go_back(&cluster, &target, applied, &before, global);
-            let line = back
-                .await
-                .unwrap_or_else(|error| format!("not rolled out, and not rolled back: {error}"));
+            let line = back.await.unwrap_or_else(|error| {
+                error.report_objects();
+                format!("not rolled out, and not rolled back: {error}")
+            });
             report(&format!("error: {line}"));
         }
         Ok(end.into())

@@ -128,7 +128,7 @@ async fn watch(
     }
     let mut drawing = Drawing::new();
     let mut resized = Resized::new()?;
-    // The first picture is from lists that were read before, unless the watches are as quick.
+    // The first answers are there already, and `next` returns at once.
     loop {
         let of_tree = async {
             match &mut tree {
