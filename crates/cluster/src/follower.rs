@@ -41,7 +41,7 @@ impl<Q: Question> Follower<Q> {
     /// are not reported then.
     pub async fn start(cluster: &Cluster, question: Q) -> Result<Self, ClusterError> {
         let mut reader = Reader {
-            watches: Watches::new(cluster, Q::trim),
+            watches: Watches::new(cluster, Q::trim, Q::PAGE),
             cluster: cluster.clone(),
             required: Vec::new(),
             question,

@@ -45,10 +45,6 @@ const BURST_GAP: Duration = Duration::from_millis(50);
 /// The longest burst, so that a steady stream of changes does not delay updates further.
 const MAX_BURST: Duration = Duration::from_millis(300);
 
-/// The number of objects in a page of a list. Pages are read one after the other, and each costs the
-/// server about a tenth of a second.
-const PAGE: u32 = 10_000;
-
 /// Watched collections, with their objects.
 ///
 /// # Guarantees
@@ -63,6 +59,8 @@ pub(crate) struct Watches {
     watched: BTreeMap<ListRequest, Watch>,
     /// Removes the fields of an object that the question does not read.
     trim: fn(&mut Value),
+    /// The number of objects in a page of a list.
+    page: u32,
     /// The time of the first change of the present burst.
     changed_at: Option<Instant>,
     /// The errors of collections without objects.
@@ -99,8 +97,8 @@ impl Drop for Watch {
 
 impl Watches {
     /// Creates watches on no collection; `trim` removes the fields of an object that the question does
-    /// not read.
-    pub(crate) fn new(cluster: &Cluster, trim: fn(&mut Value)) -> Self {
+    /// not read, and `page` is the number of objects in a page of a list.
+    pub(crate) fn new(cluster: &Cluster, trim: fn(&mut Value), page: u32) -> Self {
         let (sender, receiver) = unbounded_channel();
         Self {
             cluster: cluster.clone(),
@@ -109,6 +107,7 @@ impl Watches {
             lists: Lists::default(),
             watched: BTreeMap::new(),
             trim,
+            page,
             changed_at: None,
             failures: BTreeMap::new(),
             first_lists: Arc::new(Semaphore::new(MAX_CONCURRENT)),
@@ -276,7 +275,7 @@ impl Watches {
             field_selector: named
                 .map(|name| format!("metadata.name={name}"))
                 .or_else(|| query.fields.clone()),
-            page_size: Some(PAGE),
+            page_size: Some(self.page),
             ..watcher::Config::default()
         };
         let (cluster, path) = (self.cluster.clone(), request.path.clone());

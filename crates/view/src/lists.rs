@@ -148,6 +148,10 @@ pub trait Question {
     /// The type of the answer.
     type Answer;
 
+    /// The number of objects in a page of a watched list. Pages are read one after the other, and each
+    /// costs the server about a tenth of a second; a page of large objects takes much memory.
+    const PAGE: u32 = 500;
+
     /// Answers the question from the lists that were read. The question requests a further list by
     /// looking it up; lists that do not depend on each other are looked up before the first `?`, so
     /// that they are read concurrently.

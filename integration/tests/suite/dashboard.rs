@@ -1,5 +1,6 @@
 //! The dashboard: pages about a cluster, live, with the rights of the user.
 
+mod actions;
 pub(crate) mod login;
 
 use std::net::SocketAddr;

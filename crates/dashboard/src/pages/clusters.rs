@@ -54,6 +54,8 @@ impl ClustersPage {
 impl Question for ClustersPage {
     type Answer = (Vec<SiteLine>, Option<String>);
 
+    const PAGE: u32 = Inventory::PAGE;
+
     fn answer(&self, lists: &Lists) -> Result<Self::Answer, NoAnswer> {
         Self::inventory().answer(lists)
     }

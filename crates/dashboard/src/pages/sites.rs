@@ -97,6 +97,8 @@ impl SitesPage {
 impl Question for SitesPage {
     type Answer = Observed;
 
+    const PAGE: u32 = SiteQuestion::<Observed>::PAGE;
+
     fn answer(&self, lists: &Lists) -> Result<Observed, NoAnswer> {
         SiteQuestion::<Observed>::new(&self.target, &self.namespace).answer(lists)
     }

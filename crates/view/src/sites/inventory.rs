@@ -61,6 +61,9 @@ impl Question for Inventory {
     /// that revisions name.
     type Answer = (Vec<SiteLine>, Option<String>);
 
+    // There are many sites, and their revisions and Clusters are small.
+    const PAGE: u32 = 10_000;
+
     fn answer(&self, read: &Lists) -> Result<Self::Answer, NoAnswer> {
         let mut of_clusters = ListRequest::all(cluster::path());
         of_clusters.query.labels.clone_from(&self.labels);

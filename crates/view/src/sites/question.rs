@@ -94,6 +94,9 @@ impl Question for SiteQuestion<SiteApplication> {
 impl Question for SiteQuestion<Observed> {
     type Answer = Observed;
 
+    // There are many sites, and their revisions and Clusters are small.
+    const PAGE: u32 = 10_000;
+
     fn answer(&self, lists: &Lists) -> Result<Observed, NoAnswer> {
         let deployment = self.with::<SiteDeployment>().answer(lists)?;
         let labels = format!("{LABEL_SITE_DEPLOYMENT}={}", self.target.name);
