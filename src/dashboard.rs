@@ -88,18 +88,15 @@ pub(crate) async fn run(args: DashboardArgs) -> Result<(), Error> {
         token_header: args.token_header,
         has_actions: args.actions,
     };
-    let certificate = match args.tls_cert_file.zip(args.tls_key_file) {
-        Some(files) => {
-            let certificate = Certificate::default();
-            let pair = read(&files)?;
-            certificate.set(&pair.0, &pair.1)?;
-            tokio::spawn(renew(files, certificate.clone(), pair));
-            Some(certificate)
-        }
-        None => {
-            warn!("serving without TLS: an ingress or a proxy in this cluster has to add it");
-            None
-        }
+    let certificate = if let Some(files) = args.tls_cert_file.zip(args.tls_key_file) {
+        let certificate = Certificate::default();
+        let pair = read(&files)?;
+        certificate.set(&pair.0, &pair.1)?;
+        tokio::spawn(renew(files, certificate.clone(), pair));
+        Some(certificate)
+    } else {
+        warn!("serving without TLS: an ingress or a proxy in this cluster has to add it");
+        None
     };
     let endpoint = Endpoint {
         address: args.listen_addr,

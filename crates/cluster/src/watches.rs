@@ -235,10 +235,10 @@ impl Watches {
             }
             (Change::Seen(Event::Apply(object)), Some(list)) => list.insert(object),
             (Change::Seen(Event::Delete(object)), Some(list)) => list.remove(&object),
-            // There are no changes before the first list.
-            (Change::Seen(Event::Apply(_) | Event::Delete(_)), None) => return false,
-            // The objects that were listed are as current as before.
-            (Change::Failed { is_busy: true, .. }, Some(_)) => return false,
+            // There are no changes before the first list. While the server only asks to wait, the objects
+            // that were listed are as current as before.
+            (Change::Seen(Event::Apply(_) | Event::Delete(_)), None)
+            | (Change::Failed { is_busy: true, .. }, Some(_)) => return false,
             // There are no objects of a kind that is not served.
             (
                 Change::Failed {

@@ -124,7 +124,6 @@ impl Dashboard {
 
     /// The pages about a cluster for everybody who has a bearer token for it. `nobody` is the cluster
     /// with requests in nobody's name: each request gets the token of its viewer.
-    #[must_use]
     pub fn for_tokens(nobody: Cluster, settings: Settings) -> (Router, Counts) {
         let Settings {
             title,
@@ -133,7 +132,7 @@ impl Dashboard {
             has_actions,
         } = settings;
         let dashboard = Self {
-            entry: Entry::Login(Login::new(nobody, base.clone(), token_header)),
+            entry: Entry::Login(Box::new(Login::new(nobody, base.clone(), token_header))),
             title,
             frame: Frame { base, has_actions },
             feeds: Feeds::default(),

@@ -22,7 +22,7 @@ pub(crate) enum Entry {
     /// On this machine, for its user.
     Own(Own),
     /// In a cluster, for anybody with a token.
-    Login(Login),
+    Login(Box<Login>),
 }
 
 /// A dashboard on this machine. Any process and any web page can send requests to one of its ports.

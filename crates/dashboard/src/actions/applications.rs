@@ -93,7 +93,6 @@ pub(super) async fn preview(
                 sections: environment(observed.template(), &found.environment),
                 labels: Some(Labels::new("template", release)),
                 state: Fields::from([("to".to_owned(), generation.to_string())]),
-                ..Preview::default()
             })
         }
         Action::Redeploy | Action::Abandon => Err(unknown(action, target)),

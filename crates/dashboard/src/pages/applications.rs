@@ -274,7 +274,9 @@ fn release_table(
             html! {
                 tr {
                     td { @if let Some(generation) = release.generation { (generation) } }
-                    th scope="row" { a href=(revisions_of(around.base, &drawn.namespace, &release.name)) { (Text(&release.name)) } }
+                    th scope="row" {
+                        a href=(revisions_of(around.base, &drawn.namespace, &release.name)) { (Text(&release.name)) }
+                    }
                     td { (badge(paint, words)) }
                     td { @if let Some(chart) = chart { (Text(&chart.name)) " " (Text(&chart.version)) } }
                     td { (Text(&release.wanted_step.label)) }

@@ -1,13 +1,14 @@
 //! A chain: revisions as lanes, phases as columns, and the objects in the lane of their owner.
 
+mod objects;
+
 use std::collections::BTreeSet;
 
 use baton_apis::LifecycleState;
 use baton_text::{
-    output::Paint,
     rollout::message,
     status::{paint, sentence, special, words},
-    tree::{number, state_paint},
+    tree::state_paint,
 };
 use baton_view::{
     chain::{
@@ -20,23 +21,30 @@ use baton_view::{
     rollout::judge,
     selection::Selection,
     tree::{
-        ChainPicture, Health, ObjectPicture, OwnerPicture, PhasePicture, RevisionPicture,
+        ChainPicture, PhasePicture, RevisionPicture,
         question::{Tree, TreeOf},
     },
 };
 use maud::{Markup, html};
 use serde_json::Value;
 
+use self::objects::cell;
 use super::{
     Around, Page,
     events::{self, events},
 };
 use crate::{
     actions::{Action, link},
-    html::{Text, ago, badge, chain_address, class, conditions, headings, ready, table},
+    html::{Text, ago, badge, chain_address, conditions, headings, ready, table},
     regions::{Regions, id},
     subject::ChainSubject,
 };
+
+/// The number of revisions that are shown, besides older ones that are not archived.
+const MAX_LANES: usize = 100;
+
+/// The number of phases that are shown.
+const MAX_COLUMNS: usize = 100;
 
 /// The page of the chain of a deployment or a revision.
 #[derive(Clone, Debug)]
@@ -277,7 +285,8 @@ fn lanes(
                 (table("lanes", "revisions", &headings, &rows))
             }
             @if hidden > 0 {
-                p.dim { (hidden) " older revisions, which are archived, are not shown: `kubectl baton history` lists them" }
+                p.dim { (hidden) " older revisions, which are archived, are not shown. "
+                    "`kubectl baton history` lists them." }
             }
         }
     }
@@ -384,129 +393,4 @@ fn revision_links(chain: &Chain, of: i64, page: &str, around: Around<'_>) -> Mar
 
 fn count(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
-}
-
-/// The objects of a phase: a square each, in the lane of the owner; and as a list, of which a few are
-/// always shown, those that are not as wanted before others.
-fn cell(phase: &PhasePicture, region: &str) -> Markup {
-    let total = phase.total();
-    // An object of another revision is seen there.
-    let is_open = |object: &&ObjectPicture| {
-        !object.is_ready() && !matches!(object.owner, OwnerPicture::OtherRevision { .. })
-    };
-    let open: Vec<&ObjectPicture> = phase.objects.iter().filter(is_open).collect();
-    let label = format!("{} of {total} objects ready", phase.healthy);
-    html! {
-        div.phase {
-            @if !phase.class.is_empty() { div.dim { "class " (Text(&phase.class)) } }
-            div.squares role="img" aria-label=(label) {
-                @for object in &phase.objects { (square(object)) }
-            }
-            @if !phase.message.is_empty() { div.message { (Text(&phase.message)) } }
-            @if total > FEW && !open.is_empty() {
-                ul {
-                    @for object in open.iter().take(FEW) { (row(object)) }
-                    @if open.len() > FEW { li.dim { "and " (open.len() - FEW) " more" } }
-                }
-            }
-            @if total > FEW {
-                details #(format!("{region}_all")) {
-                    summary { (phase.healthy) "/" (total) }
-                    (all(phase))
-                }
-            } @else {
-                (all(phase))
-            }
-        }
-    }
-}
-
-/// All objects of a phase.
-fn all(phase: &PhasePicture) -> Markup {
-    html! {
-        ul {
-            @for object in &phase.objects { (row(object)) }
-        }
-    }
-}
-
-/// The number of revisions that are shown, besides older ones that are not archived.
-const MAX_LANES: usize = 100;
-
-/// The number of phases that are shown.
-const MAX_COLUMNS: usize = 100;
-
-/// The number of objects of a phase that are shown without being asked for.
-const FEW: usize = 4;
-
-/// A square for an object: full in the lane of its owner, which the script uses to show moves, and
-/// empty in other lanes.
-fn square(object: &ObjectPicture) -> Markup {
-    let (owner, paint) = (owner_class(&object.owner), health_paint(object));
-    let is_here = matches!(object.owner, OwnerPicture::ThisRevision { .. });
-    let key = is_here.then(|| {
-        id(&[
-            "",
-            &object.group,
-            &object.kind,
-            &object.namespace,
-            &object.name,
-        ])
-    });
-    html! {
-        span.square.(owner).(class(Some(paint))) data-key=[key]
-            title={ (Text(&object.kind)) "/" (Text(&object.name)) } {}
-    }
-}
-
-fn owner_class(owner: &OwnerPicture) -> &'static str {
-    match owner {
-        OwnerPicture::ThisRevision { .. }
-        | OwnerPicture::Delegated { .. }
-        | OwnerPicture::Ended => "own",
-        OwnerPicture::OtherRevision { .. } => "other",
-        OwnerPicture::Stranger { .. } => "stranger",
-        OwnerPicture::Nobody | OwnerPicture::Missing | OwnerPicture::Unknown => "nobody",
-    }
-}
-
-fn health_paint(object: &ObjectPicture) -> Paint {
-    match (&object.owner, object.healthy) {
-        (OwnerPicture::OtherRevision { .. } | OwnerPicture::Missing, _)
-        | (OwnerPicture::Ended, Health::True) => Paint::Dim,
-        (OwnerPicture::Stranger { .. }, _) | (_, Health::False) => Paint::Bad,
-        (_, Health::True) => Paint::Good,
-        (_, Health::Unknown) => Paint::Warn,
-    }
-}
-
-/// An object with its owner and its message.
-fn row(object: &ObjectPicture) -> Markup {
-    html! {
-        li {
-            span.kind { (Text(&object.kind)) "/" } (Text(&object.name))
-            @if !object.namespace.is_empty() { span.dim { " in " (Text(&object.namespace)) } }
-            " " (owner(object))
-            @if !object.message.is_empty() { div.message { (Text(&object.message)) } }
-        }
-    }
-}
-
-/// The owner and the health of an object.
-fn owner(object: &ObjectPicture) -> Markup {
-    let health = badge(health_paint(object), object.healthy.as_str());
-    match &object.owner {
-        OwnerPicture::ThisRevision { .. } => health,
-        OwnerPicture::OtherRevision { revision, name } => {
-            badge(Paint::Accent, &number(*revision, name))
-        }
-        OwnerPicture::Stranger { kind, name } => badge(Paint::Bad, &format!("{kind}/{name}")),
-        OwnerPicture::Nobody => badge(Paint::Warn, "no owner"),
-        OwnerPicture::Missing => badge(Paint::Warn, "missing"),
-        OwnerPicture::Ended => badge(health_paint(object), "ended"),
-        OwnerPicture::Delegated { class } => {
-            html! { (health) " " span.dim { "class " (Text(class)) } }
-        }
-        OwnerPicture::Unknown => badge(Paint::Warn, "unknown"),
-    }
 }

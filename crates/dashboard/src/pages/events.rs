@@ -5,7 +5,7 @@ use baton_text::output::Paint;
 use baton_view::{
     chain::Chain,
     events::{Occurrence, Subjects},
-    lists::{Lists, NoAnswer, join_all},
+    lists::{List, Lists, NoAnswer, join_all},
     object::text_at,
     tree::ChainPicture,
 };
@@ -47,7 +47,7 @@ pub(super) fn events(
     if let Some(why) = lists.iter().find_map(|list| list.trouble.clone()) {
         return Ok(Err(why));
     }
-    let events = lists.into_iter().flat_map(|list| list.objects());
+    let events = lists.into_iter().flat_map(List::objects);
     Ok(Ok(events
         .filter(|event| about.has(event))
         .cloned()

@@ -50,6 +50,9 @@ const DEFAULT_NAMESPACE: &str = "default";
 const ROUNDS: usize = 5;
 
 /// Sends a dry run of an apply as the manager would send it; forced for an object that exists.
+///
+/// # Errors
+/// If the kind is not served, or the server refuses the apply.
 pub async fn dry_run(
     cluster: &Cluster,
     object: &Desired,
@@ -114,6 +117,9 @@ async fn dry_run_merge(
 ///
 /// `look` receives `None` if the object does not exist. Returns the conflict if the last attempt
 /// ends in one as well.
+///
+/// # Errors
+/// Those of `look`, and if the object cannot be read again.
 pub async fn retried<T>(
     cluster: &Cluster,
     object: &Desired,
@@ -136,6 +142,9 @@ pub async fn retried<T>(
 
 /// The effects of applying a deployment or a revision. `given` are slices that are applied together
 /// with the object.
+///
+/// # Errors
+/// If objects cannot be read, or the deployment or the revision itself would be refused.
 pub async fn forecast(
     places: &PhaseClusters,
     object: &Value,

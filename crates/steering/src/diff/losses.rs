@@ -45,6 +45,9 @@ impl PendingApply {
     /// Reads the chains in the scope of an object.
     ///
     /// An error of this read is stored in `chains`: only some callers need the chains.
+    ///
+    /// # Errors
+    /// If the object is neither a deployment nor a revision.
     pub async fn read(cluster: &Cluster, object: &Value) -> Result<Self, Error> {
         let kind = ChainKind::of(object).ok_or_else(|| {
             let kind = text_at(object, "/kind");
@@ -91,6 +94,9 @@ impl PendingApply {
     ///
     /// Empty if the chains cannot be read. Without the right to read slices, the content lacks the
     /// objects in slices.
+    ///
+    /// # Errors
+    /// If no revision can follow, or slices cannot be read.
     pub async fn former(
         &self,
         cluster: &Cluster,

@@ -52,6 +52,9 @@ impl PhaseClusters {
     }
 
     /// Reads the objects of revisions in all clusters with a connection.
+    ///
+    /// # Errors
+    /// If a cluster cannot be reached.
     pub async fn children(&self, wanted: &[WantedRevision<'_>]) -> Result<PlacedChildren, Error> {
         let mut by_place = BTreeMap::new();
         let others = self.others.iter();

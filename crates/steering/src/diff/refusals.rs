@@ -85,7 +85,9 @@ async fn check(
         .collect();
     lines.dedup();
     if is_forced {
-        lines.iter().for_each(|line| cluster.warn(line));
+        for line in &lines {
+            cluster.warn(line);
+        }
     }
     if is_forced || lines.is_empty() {
         return Ok(());

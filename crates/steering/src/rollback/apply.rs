@@ -188,20 +188,17 @@ pub async fn forecast(
             version,
         });
     };
-    let (kind, next) = match deployment {
-        Some(deployment) => {
-            let mut rolled = deployment.object.clone();
-            rolled["spec"]["template"] = template(&slices.inlined(revision));
-            (deployment.kind, rolled)
-        }
-        None => {
-            let cause = cause(&revision.object, ROLLBACK);
-            let name = wanted.name.as_deref();
-            (
-                revision.kind,
-                standalone::next(&chain, revision, name, &cause)?,
-            )
-        }
+    let (kind, next) = if let Some(deployment) = deployment {
+        let mut rolled = deployment.object.clone();
+        rolled["spec"]["template"] = template(&slices.inlined(revision));
+        (deployment.kind, rolled)
+    } else {
+        let cause = cause(&revision.object, ROLLBACK);
+        let name = wanted.name.as_deref();
+        (
+            revision.kind,
+            standalone::next(&chain, revision, name, &cause)?,
+        )
     };
     let plan = Plan::of(kind, &next, std::slice::from_ref(&chain))?;
     let sections = match plan {
