@@ -1,4 +1,4 @@
-//! The metric families that the manager and the agents expose, as a closed list.
+//! The metric families that the manager, the agents and the dashboard expose, as a closed list.
 //!
 //! Families are registered and encoded with the name and the help text of this list, and
 //! `docs/reference/metrics.md` is generated from it. The source of the `package_operator_*` and

@@ -37,8 +37,8 @@ impl<Q: Question> Follower<Q> {
     /// Starts watching, and answers the question once. The answer is in [`Follower::last`].
     ///
     /// # Errors
-    /// Those of a single read. A named object may be read without the right to list it; its later changes
-    /// are not reported then.
+    /// Those of a single read. A named object is read without the right to list it, if there is the right
+    /// to get it; its later changes are not reported then.
     pub async fn start(cluster: &Cluster, question: Q) -> Result<Self, ClusterError> {
         let mut reader = Reader {
             watches: Watches::new(cluster, Q::trim, Q::PAGE),
@@ -115,6 +115,17 @@ impl<Q: Question> Follower<Q> {
         self.reader.trouble().or(self.unreadable.as_deref())
     }
 
+    /// True if the right to a required list is missing now.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        let lists = &self.reader.watches.lists;
+        let mut required = self.reader.required.iter();
+        required.any(|request| {
+            let cause = lists.get(request).and_then(|list| list.cause);
+            cause == Some(Cause::Forbidden)
+        })
+    }
+
     /// The lists of the last answer, each with the cause that it could not be read, if there was one.
     pub fn lists(&self) -> impl Iterator<Item = (&ListRequest, Option<Cause>)> {
         let lists = self.of_last.iter();
@@ -154,10 +165,11 @@ impl<Q: Question> Reader<Q> {
         if request.query.name.is_none() || !error.is_code(403) {
             return Err(error);
         }
-        let mut reads = read(&self.cluster, [request], Q::trim);
+        let mut reads = read(&self.cluster, [request.clone()], Q::trim);
         while let Some((requests, list)) = reads.next().await {
             insert(&mut self.watches.lists, requests, &list?);
         }
+        self.watches.read_once(request);
         Ok(())
     }
 

@@ -65,8 +65,10 @@ pub(crate) struct Watches {
     changed_at: Option<Instant>,
     /// The errors of collections without objects.
     failures: BTreeMap<ListRequest, ClusterError>,
-    /// Each first list has a connection of its own.
+    /// Permits for first lists. Each of them needs a connection.
     first_lists: Arc<Semaphore>,
+    /// Named objects that were read, as they cannot be watched.
+    read_once: BTreeSet<ListRequest>,
 }
 
 #[derive(Debug)]
@@ -111,6 +113,7 @@ impl Watches {
             changed_at: None,
             failures: BTreeMap::new(),
             first_lists: Arc::new(Semaphore::new(MAX_CONCURRENT)),
+            read_once: BTreeSet::new(),
         }
     }
 
@@ -127,11 +130,18 @@ impl Watches {
     /// Watches these collections as well, except those of immutable objects.
     pub(crate) fn add(&mut self, wanted: impl IntoIterator<Item = ListRequest>) {
         for request in wanted {
-            if !request.query.is_immutable && !self.watched.contains_key(&request) {
+            let is_read = request.query.is_immutable || self.read_once.contains(&request);
+            if !is_read && !self.watched.contains_key(&request) {
                 let watch = self.start(&request);
                 self.watched.insert(request, watch);
             }
         }
+    }
+
+    /// Ends the watch on a named object that was read, and cannot be watched.
+    pub(crate) fn read_once(&mut self, request: ListRequest) {
+        self.watched.remove(&request);
+        self.read_once.insert(request);
     }
 
     /// True if all collections were listed, or their lists have failed.

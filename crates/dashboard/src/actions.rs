@@ -11,8 +11,8 @@ mod sites;
 use std::{collections::BTreeMap, sync::Arc};
 
 use baton_apis::url::escape;
-use baton_cluster::Cluster;
-use baton_steering::Error;
+use baton_cluster::{Cluster, ClusterError};
+use baton_steering::{Error, version::SpecVersion};
 use baton_text::diff::Labels;
 use baton_view::{applications::target::AppTarget, diff::Section, sites::target::SiteTarget};
 use maud::{Markup, html};
@@ -211,9 +211,10 @@ pub(crate) async fn preview(
     let (state, found) = match found.await {
         Ok(found) => found,
         Err(error) => {
+            let can_be_forced = can_be_forced(cluster, action, subject, fields, &error).await;
             let content = html! {
                 (refusal(&error))
-                @if by_force.is_empty() && can_force(action, subject, &error) {
+                @if can_be_forced {
                     form method="get" {
                         (hidden(fields))
                         input type="hidden" name="force" value="1";
@@ -312,13 +313,24 @@ pub(crate) fn done(base: &str, action: Action, subject: &Subject, remarks: &[Str
     }
 }
 
-/// The page with the reason that nothing was changed.
+/// The page with the reason that nothing was changed, as far as it is known.
 pub(crate) fn refused(base: &str, action: Action, subject: &Subject, error: &Error) -> Report {
     let name = subject.name();
+    // The server may have made the change, although its answer did not arrive.
+    let is_unknown = match error {
+        Error::Cluster(ClusterError::Refused(status)) => status.code >= 500,
+        Error::Cluster(ClusterError::Unreachable { .. }) => true,
+        _ => false,
+    };
+    let title = if is_unknown {
+        "It is not known if anything was changed"
+    } else {
+        "Nothing was changed"
+    };
     Report {
-        title: "Nothing was changed".to_owned(),
+        title: title.to_owned(),
         content: html! {
-            h1 { "Nothing was changed" }
+            h1 { (title) }
             p { (Text(action.words())) " " (Text(&name)) ":" }
             (refusal(error))
             p { a href=(subject.address(base)) { "Back to " (Text(&name)) } }
@@ -343,18 +355,37 @@ fn hidden(fields: &Fields) -> Markup {
     }
 }
 
-/// True if a change that was refused may be forced.
-fn can_force(action: Action, subject: &Subject, error: &Error) -> bool {
-    let is_of_kind = match action {
-        Action::Rollback => true,
-        Action::Promote | Action::Abort => matches!(subject, Subject::Application { .. }),
-        _ => false,
-    };
-    is_of_kind && matches!(error, Error::Foreseen { .. } | Error::Impossible(_))
+/// True if a change that was refused is possible by force.
+async fn can_be_forced(
+    cluster: &Cluster,
+    action: Action,
+    subject: &Subject,
+    fields: &Fields,
+    error: &Error,
+) -> bool {
+    if is_forced(fields) || !matches!(error, Error::Foreseen { .. } | Error::Impossible(_)) {
+        return false;
+    }
+    let mut forced = fields.clone();
+    forced.insert("force".to_owned(), "1".to_owned());
+    effects(cluster, action, subject, &forced).await.is_ok()
 }
 
 fn is_forced(fields: &Fields) -> bool {
     fields.get("force").is_some_and(|force| force == "1")
+}
+
+/// The state of the object that a form is about.
+///
+/// # Errors
+/// If the form has none.
+fn shown(fields: &Fields) -> Result<SpecVersion, Error> {
+    let uid = fields.get("uid").cloned();
+    let missing = || Error::Usage("the form does not have the state of the object".to_owned());
+    Ok(SpecVersion {
+        uid: uid.ok_or_else(missing)?,
+        generation: number_in(fields, "generation")?,
+    })
 }
 
 /// The number in a field, if there is one.

@@ -309,7 +309,7 @@ impl Dashboard {
     }
 
     /// Does work on a thread of its own: comparisons of large objects take long. It goes on if the
-    /// browser leaves, until its time is up.
+    /// browser leaves, until its time is up. Changes have no limit, as they must not be cut off.
     async fn aside<T: Send + 'static>(
         &self,
         visit: &Visit,
@@ -355,6 +355,10 @@ impl Dashboard {
             .unwrap_or_else(|late| Err(too_late(late)))
         {
             Ok(open) => open,
+            // The script shows texts only.
+            Err(failure) if visit.events_since.is_some() => {
+                return (failure.status, failure.message).into_response();
+            }
             Err(failure) => return self.failure(&visit, &failure),
         };
         if let Some(before) = &visit.events_since {

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, watch},
     task::{AbortHandle, yield_now},
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 
 use crate::{
@@ -32,9 +32,6 @@ const TICK: Duration = Duration::from_secs(30);
 /// The pause after pages were rendered, as a multiple of the time for it: other pages are rendered in
 /// the same threads.
 const PAUSES: u32 = 4;
-
-/// The longest wait for the feed of another viewer that is being opened.
-const OPENING: Duration = Duration::from_secs(5);
 
 /// The answer to a question, as it changes, with the pages that show it. Its watches end with the last
 /// viewer.
@@ -149,18 +146,19 @@ impl<P: Page> Feed<P> {
         self.credentials.as_ref()
     }
 
-    /// True if the feed goes on, and a viewer may see its answers.
+    /// True if the feed goes on, and a viewer may see its answers. The feed of another viewer that is being
+    /// opened is waited for until `end`.
     ///
     /// # Errors
     /// If the token of the viewer is not valid any more.
-    pub(crate) async fn is_for(&self, viewer: &Viewer) -> Result<bool, Failure> {
+    pub(crate) async fn is_for(&self, viewer: &Viewer, end: Instant) -> Result<bool, Failure> {
         let mut state = self.state.clone();
         if let (Some(credentials), Some(token)) = (&self.credentials, viewer.token()) {
             if credentials.is_refused(token) {
                 return Ok(false);
             }
             if !credentials.is_only(token) {
-                return self.may_be_seen(state, viewer).await;
+                return self.may_be_seen(state, viewer, end).await;
             }
         }
         let has_ended = matches!(*state.borrow_and_update(), State::Ended);
@@ -172,10 +170,10 @@ impl<P: Page> Feed<P> {
         &self,
         mut state: watch::Receiver<State>,
         viewer: &Viewer,
+        end: Instant,
     ) -> Result<bool, Failure> {
-        // The feed of another viewer may take long to open.
         let read = state.wait_for(|state| !matches!(state, State::Opening));
-        let read = timeout(OPENING, read).await;
+        let read = timeout_at(end, read).await;
         let read = read.ok().and_then(Result::ok);
         match read.map(|state| state.clone()).unwrap_or_default() {
             State::Open(Some(required)) => viewer.may(&required).await,
@@ -275,7 +273,9 @@ async fn read<P: Page>(
     let mut only_new = false;
     loop {
         let start = Instant::now();
-        let required = required(follower.lists());
+        // Another viewer may have the right that is missing now.
+        let is_shared = !follower.is_forbidden();
+        let required = is_shared.then(|| required(follower.lists())).flatten();
         state.send_replace(State::Open(required.clone()));
         for (page, view) in views.to_render(only_new) {
             let rendered = page.render(follower.last(), frame, &remarks, Timestamp::now());

@@ -12,7 +12,10 @@ use std::{
 
 use http::StatusCode;
 use parking_lot::Mutex;
-use tokio::{sync::watch, time::sleep};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
 
 use crate::{
     credentials::Credentials,
@@ -24,6 +27,8 @@ use crate::{
 
 /// The time for which a page is open after it was loaded: the browser asks for its events then.
 const LINGER: Duration = Duration::from_secs(15);
+/// The longest wait for feeds of other viewers that are being opened.
+const OPENING: Duration = Duration::from_secs(20);
 /// The longest time until a page is shown.
 pub(crate) const FIRST: Duration = Duration::from_mins(1);
 /// The number of pages that a user can have open.
@@ -72,9 +77,12 @@ impl Feeds {
         page: P,
     ) -> Result<OpenPage, Failure> {
         let question = page.question();
-        for feed in self.of::<P>(&question) {
-            if feed.is_for(viewer).await? {
-                return self.enter(viewer, feed, page);
+        // After the wait for feeds that were being opened, there may be others.
+        for end in [Instant::now() + OPENING, Instant::now()] {
+            for feed in self.of::<P>(&question) {
+                if feed.is_for(viewer, end).await? {
+                    return self.enter(viewer, feed, page);
+                }
             }
         }
         let feed = {
@@ -151,7 +159,7 @@ impl OpenPage {
     /// Decides about a content: the viewer sees it only with the rights of its lists.
     ///
     /// # Errors
-    /// If the token of the viewer is not valid any more.
+    /// If the rights cannot be reviewed.
     pub(crate) async fn admit(&self, shown: &Shown) -> Result<Admission, Failure> {
         let (Some(credentials), Some(token)) = (&self.credentials, self.viewer.token()) else {
             return Ok(Admission::Granted);
@@ -163,10 +171,16 @@ impl OpenPage {
         if credentials.is_only(token) {
             return Ok(Admission::Granted);
         }
-        Ok(match &shown.required {
-            Some(required) if self.viewer.may(required).await? => Admission::Granted,
-            _ => Admission::Elsewhere,
-        })
+        let Some(required) = &shown.required else {
+            return Ok(Admission::Elsewhere);
+        };
+        match self.viewer.may(required).await {
+            Ok(true) => Ok(Admission::Granted),
+            Ok(false) => Ok(Admission::Elsewhere),
+            // The browser may have a newer token by now.
+            Err(failure) if failure.status == StatusCode::UNAUTHORIZED => Ok(Admission::Elsewhere),
+            Err(failure) => Err(failure),
+        }
     }
 
     /// The first content. The page stays open for a while after it.

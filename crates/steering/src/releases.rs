@@ -14,7 +14,7 @@ use baton_view::applications::{
 use http::Method;
 use serde_json::json;
 
-use crate::error::Error;
+use crate::{error::Error, version::SpecVersion};
 
 /// The number of attempts for an Application whose status changes in the meantime.
 const ROUNDS: usize = 5;
@@ -133,7 +133,7 @@ pub async fn abort(cluster: &Cluster, abort: &Abort, dry_run: bool) -> Result<()
 }
 
 /// Writes the environment of an earlier Release into its Application. Tries again if only the status has
-/// changed since it was read.
+/// changed since it was read. With `only`, an Application in another state is not changed.
 ///
 /// # Errors
 /// If the rollback is refused, or the template was changed in the meantime.
@@ -142,14 +142,17 @@ pub async fn roll_back(
     target: &AppTarget,
     to: Option<i64>,
     force: bool,
+    only: Option<&SpecVersion>,
     dry_run: bool,
 ) -> Result<(AppTarget, Rollback), Error> {
     let mut first: Option<Observed> = None;
     for round in 1.. {
         let observed = read(cluster, target).await?;
-        if let Some(first) = &first
-            && first.template() != observed.template()
-        {
+        let application = observed.application.as_ref();
+        let now = application.map(|it| SpecVersion::of(&it.metadata));
+        let is_other = only.is_some() && only != now.as_ref();
+        let other_template = |first: &Observed| first.template() != observed.template();
+        if is_other || first.as_ref().is_some_and(other_template) {
             return Err(Error::Impossible(format!(
                 "{} has changed since it was read; nothing was rolled back",
                 observed.target()

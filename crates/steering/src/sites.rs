@@ -15,7 +15,7 @@ use baton_view::{
 };
 use jiff::Timestamp;
 
-use crate::error::Error;
+use crate::{error::Error, version::SpecVersion};
 
 /// Reads a deployment or an application, or objects that belong to it.
 ///
@@ -69,24 +69,34 @@ pub async fn redeploy(
     Ok(())
 }
 
-/// Aborts the rollout of a deployment: no further site gets its version.
+/// Aborts the rollout of a deployment: no further site gets its version. With `rollout`, no other rollout
+/// is aborted.
 ///
 /// # Errors
 /// If there is nothing to abort, or the deployment has changed in the meantime.
-pub async fn abort(cluster: &Cluster, target: &SiteTarget, dry_run: bool) -> Result<Abort, Error> {
+pub async fn abort(
+    cluster: &Cluster,
+    target: &SiteTarget,
+    rollout: Option<i64>,
+    dry_run: bool,
+) -> Result<Abort, Error> {
     let deployment: SiteDeployment = read(cluster, target).await?;
     let abort = steer::abort(&deployment).map_err(|refusal| refuse(target, &refusal))?;
+    let overtaken = || format!("{target} has changed since it was read; nothing was aborted");
+    if rollout.is_some_and(|rollout| rollout != abort.rollout) {
+        return Err(Error::Impossible(overtaken()));
+    }
     if let Some(patch) = &abort.patch {
         let write = Write::new(MediaType::JsonPatch, dry_run);
         let url = target.path(&cluster.namespace);
         let written = cluster.write(&url, write, patch).await;
-        let overtaken = || format!("{target} has changed since it was read; nothing was aborted");
         written.map_err(|error| error.of_write(overtaken))?;
     }
     Ok(abort)
 }
 
 /// Sends an older version to all sites; the previous one without `version`. The version has to be kept.
+/// With `only`, a deployment in another state is not changed.
 ///
 /// # Errors
 /// If the rollback is refused, or the deployment has changed in the meantime.
@@ -95,9 +105,14 @@ pub async fn roll_back(
     target: &SiteTarget,
     version: Option<&str>,
     force: bool,
+    only: Option<&SpecVersion>,
     dry_run: bool,
 ) -> Result<VersionRollback, Error> {
     let deployment: SiteDeployment = read(cluster, target).await?;
+    let overtaken = || format!("{target} has changed since it was read; nothing was rolled back");
+    if only.is_some_and(|only| *only != SpecVersion::of(&deployment.metadata)) {
+        return Err(Error::Impossible(overtaken()));
+    }
     let found =
         steer::rollback(&deployment, version, force).map_err(|refusal| refuse(target, &refusal))?;
     let Some(patch) = &found.patch else {
@@ -112,7 +127,6 @@ pub async fn roll_back(
     let write = Write::new(MediaType::JsonPatch, dry_run);
     let url = target.path(&cluster.namespace);
     let written = cluster.write(&url, write, patch).await;
-    let overtaken = || format!("{target} has changed since it was read; nothing was rolled back");
     written.map_err(|error| error.of_write(overtaken))?;
     Ok(found)
 }

@@ -1,6 +1,6 @@
 //! Everything that rolls out: a line for each, with the reason if it is not rolled out.
 
-use baton_apis::SiteDeployment;
+use baton_apis::{Release, SiteDeployment};
 use baton_view::{
     applications::{clusters::clusters, observed::Observed, state::Verdict},
     chain::member::Revision,
@@ -8,6 +8,7 @@ use baton_view::{
     rollout::Outcome,
     sites::{self, observed::status as status_of, target::SiteTarget},
 };
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 use serde_json::{Value, json};
 
 use crate::{
@@ -39,6 +40,8 @@ pub struct Line {
     pub of: u64,
     /// The reason that it is not rolled out; for a rolled-out deployment, the note that it is paused.
     pub message: String,
+    /// The last change of a condition of the object; for an Application, of its Release.
+    pub since: Option<Timestamp>,
     /// True if nothing is to be done.
     pub is_fine: bool,
     /// True for a chain that belongs to an Application or to a deployment to sites.
@@ -78,6 +81,10 @@ fn chain(row: &ChainRow) -> Line {
         } else {
             String::new()
         },
+        since: match deployment {
+            Some(deployment) => last(&deployment.status.conditions),
+            None => chain.subject().and_then(|it| last(&it.status.conditions)),
+        },
         is_fine: row.is_fine(),
         is_part: row.is_part(),
     }
@@ -107,9 +114,22 @@ fn of_application(observed: &Observed, state: &Verdict) -> Line {
         } else {
             application::verdict::message(state)
         },
+        since: release.and_then(last_of_release),
         is_fine,
         is_part: false,
     }
+}
+
+fn last_of_release(release: &Release) -> Option<Timestamp> {
+    let conditions = release.status.iter().flat_map(|it| &it.conditions);
+    let times = conditions.filter_map(|condition| condition.last_transition_time.as_ref());
+    times.map(|time| time.0).max()
+}
+
+/// The last change of one of these conditions.
+fn last(conditions: &[Condition]) -> Option<Timestamp> {
+    let times = conditions.iter().map(|it| it.last_transition_time.0);
+    times.max()
 }
 
 fn site_deployment(deployment: &SiteDeployment) -> Line {
@@ -121,7 +141,7 @@ fn site_deployment(deployment: &SiteDeployment) -> Line {
     Line {
         namespace: deployment.metadata.namespace.clone().unwrap_or_default(),
         target: SiteTarget::deployment(name).to_string(),
-        revision: status.version.unwrap_or_default(),
+        revision: status.version.clone().unwrap_or_default(),
         verdict: status::verdict(state.outcome),
         paint: status::paint(state.outcome),
         ready: u64::from(counts.updated.unsigned_abs()),
@@ -131,6 +151,7 @@ fn site_deployment(deployment: &SiteDeployment) -> Line {
             (true, false) => String::new(),
             (false, _) => fleet::message(&state),
         },
+        since: last(&status.conditions),
         is_fine,
         is_part: false,
     }

@@ -7,7 +7,7 @@ use super::PAGE_HEADER;
 /// Generates the page.
 pub(super) fn page() -> String {
     let mut page = format!(
-        "# Metrics\n\n{PAGE_HEADER}\n\nAll families that `/metrics` of the manager and of the agents \
+        "# Metrics\n\n{PAGE_HEADER}\n\nAll families that `/metrics` of the manager, of the agents and of the dashboard \
          serves.\nThe [contract](../contract/metrics.md) says more about values of labels, and\n\
          [Monitoring](../operate/monitoring.md) has alerts and a dashboard.\nA name with `*` is the \
          prefix of `_bucket`, `_sum` and `_count`.\n\n\

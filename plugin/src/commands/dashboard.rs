@@ -31,8 +31,8 @@ pub(crate) struct DashboardArgs {
 
     /// Let the pages pause, resume, roll back, promote and abort, with your rights
     ///
-    /// Also abandoning objects that cannot be deleted, and selecting sites again. Each change has a page with
-    /// its effects and a button that names the object. Without this flag, no
+    /// They also abandon objects that cannot be deleted, and select sites again. Each change has a page
+    /// with its effects and a button that names the object. Without this flag, no
     /// page changes anything.
     #[arg(long)]
     actions: bool,

@@ -10,7 +10,7 @@ use baton_view::applications::{
     target::AppTarget,
 };
 
-use super::{Action, Fields, Preview, is_forced, number_in, unknown};
+use super::{Action, Fields, Preview, is_forced, number_in, shown, unknown};
 
 pub(super) async fn preview(
     cluster: &Cluster,
@@ -78,7 +78,8 @@ pub(super) async fn preview(
         Action::Rollback => {
             let observed = releases::read(cluster, target).await?;
             let to = number_in(fields, "to")?;
-            let rolled = releases::roll_back(cluster, target, to, is_forced(fields), true);
+            let force = is_forced(fields);
+            let rolled = releases::roll_back(cluster, target, to, force, None, true);
             let (_, found) = rolled.await?;
             let (release, generation) = (&found.release, found.generation);
             if found.patch.is_none() {
@@ -130,7 +131,8 @@ pub(super) async fn perform(
         }
         Action::Rollback => {
             let to = number_in(fields, "to")?;
-            releases::roll_back(cluster, target, to, is_forced(fields), false).await?;
+            let (only, force) = (shown(fields)?, is_forced(fields));
+            releases::roll_back(cluster, target, to, force, Some(&only), false).await?;
         }
         Action::Redeploy | Action::Abandon => return Err(unknown(action, target)),
     }

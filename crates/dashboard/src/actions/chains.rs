@@ -110,8 +110,9 @@ pub(super) async fn perform(
             };
             let done = roll_back(&cluster, target, &options(fields, only)?).await?;
             // The change cause is for the next revision only. Without a manager, there is none yet.
-            if let Ok(settled) = timeout(SETTLED, done.settle_soon(&cluster, target)).await {
-                settled?;
+            let settled = timeout(SETTLED, done.settle_soon(&cluster, target)).await;
+            if let Ok(Err(error)) = settled {
+                cluster.warn(&format!("the change cause stays on {target}: {error}"));
             }
         }
         Action::Abandon => {

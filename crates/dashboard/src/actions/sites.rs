@@ -5,7 +5,7 @@ use baton_steering::{Error, sites};
 use baton_view::sites::{steer::Abort, target::SiteTarget};
 use k8s_openapi::jiff::Timestamp;
 
-use super::{Action, Fields, Preview, is_forced, number_in, unknown};
+use super::{Action, Fields, Preview, is_forced, number_in, shown, unknown};
 
 pub(super) async fn preview(
     cluster: &Cluster,
@@ -37,7 +37,7 @@ pub(super) async fn preview(
             Ok(with(line.to_owned(), Fields::new()))
         }
         Action::Abort => {
-            let abort = sites::abort(cluster, target, true).await?;
+            let abort = sites::abort(cluster, target, None, true).await?;
             let line = format!(
                 "No further site gets version {} (rollout {}), and queued revisions of it are removed. Sites that \
                  have it keep it.",
@@ -55,7 +55,8 @@ pub(super) async fn preview(
         }
         Action::Rollback => {
             let version = version(fields);
-            let found = sites::roll_back(cluster, target, version, is_forced(fields), true).await?;
+            let force = is_forced(fields);
+            let found = sites::roll_back(cluster, target, version, force, None, true).await?;
             if found.patch.is_none() {
                 let why = format!(
                     "the spec of {target} names version {} already",
@@ -87,18 +88,19 @@ pub(super) async fn perform(
             sites::pause(cluster, target, action == Action::Pause, false).await?;
         }
         Action::Abort => {
-            let planned = sites::abort(cluster, target, true).await?;
-            if number_in(fields, "rollout")? != Some(planned.rollout) {
-                return Err(Error::Impossible(format!(
-                    "{target} has changed since it was read; nothing was aborted"
-                )));
-            }
-            already(target, &sites::abort(cluster, target, false).await?)?;
+            let rollout = number_in(fields, "rollout")?;
+            let missing = || Error::Usage("the form does not have the rollout".to_owned());
+            let rollout = rollout.ok_or_else(missing)?;
+            already(
+                target,
+                &sites::abort(cluster, target, Some(rollout), false).await?,
+            )?;
         }
         Action::Redeploy => sites::redeploy(cluster, target, Timestamp::now(), false).await?,
         Action::Rollback => {
             let version = version(fields);
-            sites::roll_back(cluster, target, version, is_forced(fields), false).await?;
+            let (only, force) = (shown(fields)?, is_forced(fields));
+            sites::roll_back(cluster, target, version, force, Some(&only), false).await?;
         }
         Action::Promote | Action::Abandon => return Err(unknown(action, target)),
     }

@@ -172,6 +172,7 @@ impl ChainPage {
     /// The links to changes and to comparisons.
     fn changes(&self, chain: &Chain, around: Around<'_>) -> Markup {
         let page = self.0.address(around.base);
+        let rollback = rollback_address(chain, around).unwrap_or_else(|| page.clone());
         let deployment = chain.asked_deployment();
         let subject = chain.subject();
         let is_paused = match deployment {
@@ -196,12 +197,24 @@ impl ChainPage {
                     } @else {
                         (link(&page, Action::Pause, &[], "Pause"))
                     }
-                    " " (link(&page, Action::Rollback, &[], "Roll back"))
+                    " " (link(&rollback, Action::Rollback, &[], "Roll back"))
                     @if is_ending { " " (link(&page, Action::Abandon, &[], "Abandon its objects")) }
                 }
             }
         }
     }
+}
+
+/// The address of the deployment that is rolled back in the place of its revisions; `None` without one.
+fn rollback_address(chain: &Chain, around: Around<'_>) -> Option<String> {
+    let deployment = chain.deployment.as_ref()?;
+    let (kind, namespace) = (deployment.kind, deployment.namespace());
+    Some(chain_address(
+        around.base,
+        kind,
+        namespace,
+        deployment.name(),
+    ))
 }
 
 /// The objects that a revision waits for.
@@ -380,12 +393,14 @@ fn revision_links(chain: &Chain, of: i64, page: &str, around: Around<'_>) -> Mar
         .current()
         .or(chain.newest())
         .and_then(Revision::number);
+    let rollback = rollback_address(chain, around);
+    let rollback = rollback.as_deref().unwrap_or(page);
     html! {
         div.links {
             a href={ (page) "/revision?number=" (of) } { "Manifests" }
             @if oldest != Some(of) { " " a href={ (page) "/diff?to=" (of) } { "Differences" } }
             @if around.has_actions && current != Some(of) {
-                " " (link(page, Action::Rollback, &[("to", &of.to_string())], "Roll back to it"))
+                " " (link(rollback, Action::Rollback, &[("to", &of.to_string())], "Roll back to it"))
             }
         }
     }

@@ -15,11 +15,19 @@ use serde_json::Value;
 
 use super::{Around, Page};
 use crate::{
-    html::{Part, Text, address, badge, chain_address, headings, ready, table},
+    html::{Part, Text, address, ago, badge, chain_address, headings, ready, table},
     regions::{Regions, id},
 };
 
-const HEADINGS: [&str; 6] = ["Namespace", "Name", "Revision", "State", "Ready", "Message"];
+const HEADINGS: [&str; 7] = [
+    "Namespace",
+    "Name",
+    "Revision",
+    "State",
+    "Since",
+    "Ready",
+    "Message",
+];
 
 /// The lines to show. It is kept in the address.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -182,6 +190,7 @@ fn row(line: &Line, around: Around<'_>, regions: &mut Regions) -> Markup {
             th scope="row" { a href=[page_of(around.base, line)] { (Text(&line.target)) } }
             td { (Text(&line.revision)) }
             td { (badge(line.paint, line.verdict)) }
+            td { (ago(line.since, around.now)) }
             td { (ready(line.ready, line.of)) }
             td.message { (Text(&line.message)) }
         }

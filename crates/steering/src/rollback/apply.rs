@@ -68,7 +68,8 @@ impl RollbackResult {
     /// # Errors
     /// If a request fails.
     pub async fn settle_soon(&self, cluster: &Cluster, target: &Target) -> Result<(), Error> {
-        let Some(cause) = &self.cause else {
+        // Nothing is rolled out while the deployment is paused.
+        let (Some(cause), Some(_)) = (&self.cause, &self.follow) else {
             return Ok(());
         };
         let question = OneChain::new(target, &cluster.namespace);
@@ -135,8 +136,10 @@ pub async fn roll_back(
         let chain = lists::chain(cluster, target).await?;
         let now = version(&chain);
         if chosen.is_some_and(|chosen| Some(&chosen) != now.as_ref()) {
+            let deployment = chain.asked_deployment();
+            let named = deployment.map_or_else(|| target.to_string(), |it| name(&it.object));
             return Err(Error::Impossible(format!(
-                "{target} has changed since it was read; nothing was rolled back"
+                "{named} has changed since it was read; nothing was rolled back"
             )));
         }
         let Some(deployment) = chain.asked_deployment() else {

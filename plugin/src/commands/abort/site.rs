@@ -16,7 +16,7 @@ pub(crate) async fn run(
         return Err(Error::Usage(text.to_owned()));
     }
     let cluster = global.connect().await?;
-    let abort = sites::abort(&cluster, target, args.dry_run).await?;
+    let abort = sites::abort(&cluster, target, None, args.dry_run).await?;
     let what = format!("rollout {} of version {}", abort.rollout, abort.version);
     let name = target.full();
     if abort.patch.is_none() {

@@ -24,7 +24,7 @@ pub(crate) async fn run(
     let cluster = global.connect().await?;
     let output = global.output();
     let (to, dry_run) = (args.to_revision, args.dry_run);
-    let rolled = releases::roll_back(&cluster, target, to, args.force, dry_run).await?;
+    let rolled = releases::roll_back(&cluster, target, to, args.force, None, dry_run).await?;
     let (application, found) = rolled;
     let name = format!("application.shipper.booking.com/{}", application.name);
     let (release, generation) = (&found.release, found.generation);

@@ -31,7 +31,8 @@ pub(crate) async fn run(
     let cluster = global.connect().await?;
     let output = global.output();
     let version = args.to_version.as_deref();
-    let found = sites::roll_back(&cluster, target, version, args.force, args.dry_run).await?;
+    let (force, dry_run) = (args.force, args.dry_run);
+    let found = sites::roll_back(&cluster, target, version, force, None, dry_run).await?;
     let (name, version) = (target.full(), &found.version);
     if found.patch.is_none() {
         output.print(&format!(
