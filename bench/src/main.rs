@@ -14,6 +14,7 @@ mod idle;
 mod load;
 mod planner;
 mod process;
+mod published;
 mod replay;
 mod report;
 mod requests;
@@ -46,6 +47,7 @@ use self::load::releases::fleet::ReleasesFleet;
 use self::load::releases::{FIRST_VERSION, REGION, Releases};
 use self::load::sites::Sites as Rollouts;
 use self::process::Servers;
+use self::published::Published;
 use self::sites::Sites;
 use self::steps::Steps;
 use self::steps::releases::CLUSTER;
@@ -70,6 +72,13 @@ struct Options {
     /// Steps to measure.
     #[arg(long, value_enum, default_value_t = Scenario::Full)]
     scenario: Scenario,
+    /// Measure this benchmark of another project, under the name that it has there. It determines the
+    /// steps and the number of objects.
+    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = [
+        "scenario", "sets", "phases", "per_phase", "pad", "phase_class", "deployments", "edits",
+        "cluster_objects", "sets_per_cluster",
+    ])]
+    like: Option<Published>,
     /// Write the JSON to this file; without it, the JSON follows the tables.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -115,7 +124,7 @@ enum Scenario {
 }
 
 fn main() -> ExitCode {
-    interrupt::run(run(Options::parse()))
+    interrupt::run(run(Options::parse().with_published()))
 }
 
 /// Starts a bed, measures, prints the figures and ends the bed.

@@ -384,6 +384,7 @@ impl ObjectSets {
             account,
             failures,
             phase_objects: Some(self.phase_objects(record)),
+            is_of_site: record.has_site(),
         }
     }
 

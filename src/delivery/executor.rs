@@ -54,6 +54,9 @@ pub(crate) struct Executor<'a, K: RecordKind> {
     pub failures: u32,
     /// For a revision, which may have delegated phases.
     pub phase_objects: Option<PhaseObjects<'a>>,
+    /// True if the owner belongs to a site: events of an expected handover are left out, as thousands
+    /// of sites have them.
+    pub is_of_site: bool,
 }
 
 /// The input of a roll-out, without the cluster.

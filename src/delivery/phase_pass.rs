@@ -40,6 +40,7 @@ use super::{
     phase_content::{changed_content, content_hash, left_out, misplaced_account},
     ran::note_ran,
     shared::{Error, Shared},
+    site_chain::has_site,
     stopping::{Stopping, ended_early, without_pods, workloads},
 };
 
@@ -137,6 +138,7 @@ impl PhasePass<'_> {
             account: self.account.clone(),
             failures: self.failures,
             phase_objects: None,
+            is_of_site: has_site(self.record),
         }
     }
 

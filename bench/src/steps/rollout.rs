@@ -72,8 +72,6 @@ impl Steps {
     pub(crate) async fn lone(&mut self) -> Result<(), Error> {
         let shape = Shape {
             sets: 1,
-            phases: 2,
-            per_phase: 5,
             ..self.figures.shape
         };
         let target = Target::create(&self.client, "bench-lone").await?;

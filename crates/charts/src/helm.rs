@@ -104,7 +104,7 @@ pub async fn template(
         .prefix("render-")
         .tempdir_in(folder)
         .map_err(unwritable)?;
-    let mut command = command(program, home.path(), template);
+    let mut command = command(program, home.path(), template, memory);
     let paths = Paths {
         readable: &[program, template.archive],
         writable: home.path(),
@@ -136,7 +136,7 @@ pub async fn template(
     String::from_utf8(ended.output).map_err(|error| Error::Chart(error.to_string()))
 }
 
-fn command(program: &Path, home: &Path, template: Template<'_>) -> Command {
+fn command(program: &Path, home: &Path, template: Template<'_>, memory: usize) -> Command {
     let mut command = Command::new(program);
     // After `--`, a name that begins with a hyphen is no flag.
     command
@@ -152,6 +152,11 @@ fn command(program: &Path, home: &Path, template: Template<'_>) -> Command {
         .current_dir(home)
         .env_clear()
         .env("GOTRACEBACK", "none")
+        // Most of the work of a usual rendering is the start of helm. Without collections of garbage
+        // during the start, it takes a quarter less processor time, and no more memory. A chart that
+        // takes much memory has them before it exceeds its limit.
+        .env("GOGC", "400")
+        .env("GOMEMLIMIT", format!("{}B", memory / 4 * 3))
         // No part of a chart is known to cause a request. If one does, it ends here.
         .env("HTTP_PROXY", "http://127.0.0.1:9")
         .env("HTTPS_PROXY", "http://127.0.0.1:9")
@@ -436,6 +441,8 @@ mod tests {
             .await
             .unwrap();
         let allowed = [
+            "GOGC",
+            "GOMEMLIMIT",
             "GOTRACEBACK",
             "HELM_CACHE_HOME",
             "HELM_CONFIG_HOME",

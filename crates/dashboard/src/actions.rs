@@ -401,6 +401,16 @@ fn number_in<T: std::str::FromStr>(fields: &Fields, name: &str) -> Result<Option
     text.parse().map(Some).map_err(|_| refusal())
 }
 
+/// The error for a pause of an object that is paused, or a resume of one that is not.
+fn needs_no_pause(is_paused: bool, target: &dyn std::fmt::Display) -> Error {
+    let already = if is_paused {
+        "paused already"
+    } else {
+        "not paused"
+    };
+    Error::Impossible(format!("{target} is {already}"))
+}
+
 /// The error for a change that an object of this kind does not have.
 fn unknown(action: Action, target: &dyn std::fmt::Display) -> Error {
     Error::Usage(format!("{target}: there is no such change ({action:?})"))

@@ -454,6 +454,13 @@ impl RevisionRecord {
         inherited.is_some_and(|inherited| inherited.annotations.contains_key(ANNOTATION_SITE))
     }
 
+    /// True if the revision shares its slices with the revisions of other clusters. Its maker sets the
+    /// owners of such a slice, in one write for all of them; any other revision makes itself an owner.
+    pub fn has_shared_slices(&self) -> bool {
+        let is_elsewhere = self.release.is_some() && self.inherited.is_some();
+        self.site.is_some() || is_elsewhere
+    }
+
     /// The label of the chain with its value, as a selector of its revisions; `None` for a revision
     /// without such a label.
     pub fn chain_selector(&self) -> Option<String> {
@@ -531,6 +538,31 @@ mod tests {
     fn names(found: &[Arc<RevisionRecord>]) -> String {
         let names: Vec<_> = found.iter().map(|one| one.key.name.to_string()).collect();
         names.join(" ")
+    }
+
+    /// A Release in the cluster of the hub has one revision, which makes itself an owner of its slices. If
+    /// its target did so as well, the server would refuse one of the two writes each time.
+    #[test]
+    fn revisions_of_several_clusters_share_slices() {
+        let of_release = json!({ LABEL_CHAIN: "c", LABEL_RELEASE: "r" });
+        for (labels, class, expected) in [
+            (json!({}), "", false),
+            (json!({}), "default", false),
+            (of_release.clone(), "", false),
+            (of_release, "cluster.a", true),
+        ] {
+            let mut phase = json!({"name": "a", "slices": ["s"]});
+            if !class.is_empty() {
+                phase["class"] = class.into();
+            }
+            let object = json!({
+                "metadata": {"name": "w", "namespace": "shop", "uid": "u", "resourceVersion": "1",
+                    "labels": labels},
+                "spec": {"phases": [phase]},
+            });
+            let record = Record::read(RevisionKind::ObjectSet, &object.to_string()).unwrap();
+            assert_eq!(record.has_shared_slices(), expected, "{object}");
+        }
     }
 
     #[test]

@@ -301,10 +301,8 @@ impl ObjectSets {
     ) -> Result<Option<Arc<SliceRecord>>, Error> {
         let (api, key) = (&self.shared.api, record.key.slice(name));
         let slice = self.observed.slice(api, &key).await?;
-        let is_elsewhere = record.release.is_some() && record.inherited.is_some();
-        let is_shared = record.site.is_some() || is_elsewhere;
         if let Some(slice) = &slice
-            && !is_shared
+            && !record.has_shared_slices()
             && !slice.is_owned_by(&record.uid)
             && !record.is_closed()
         {

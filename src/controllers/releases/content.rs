@@ -85,7 +85,8 @@ pub(super) struct ContentWriter {
 
 impl ContentWriter {
     /// Makes the revisions of a Release owners of their slices, in one write for each slice. So the slices
-    /// exist as long as the revisions that need them, also after the deletion of the Release.
+    /// exist as long as the revisions that need them, also after the deletion of the Release. A revision
+    /// that shares its slices with no other one is left out, as it makes itself an owner.
     ///
     /// A slice that is not observed is left out: a revision that has read it reports, and the next pass follows.
     ///
@@ -96,7 +97,8 @@ impl ContentWriter {
             shared, observed, ..
         } = &self.context;
         let mut users: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        for revision in revisions.iter().filter(|it| !it.is_closed()) {
+        let sharing = |it: &&Arc<RevisionRecord>| !it.is_closed() && it.has_shared_slices();
+        for revision in revisions.iter().filter(sharing) {
             for name in &revision.slices {
                 let key = revision.key.slice(name);
                 users.entry(key).or_default().push(revision);

@@ -12,7 +12,7 @@ use baton_typed::debounce::at_the_latest;
 
 /// The longest time that a status is debounced. It counts from the first debounced status, so that
 /// a steady stream of changes is reported as well.
-pub(crate) const MOMENT: Duration = Duration::from_millis(250);
+pub(crate) const MOMENT: Duration = Duration::from_secs(1);
 
 /// The result of a status report of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -32,17 +32,21 @@ impl<K: RecordKind> Executor<'_, K> {
         let mut names = Vec::new();
         let mut from = Vec::new();
         let mut taken = BTreeSet::new();
+        let mut is_expected = self.is_of_site;
         for (at, write) in &outcome.writes {
             if let WriteResult::TookOver(owner) = write {
                 let key = &at.of(phases).key;
                 names.push(key.to_string());
+                is_expected &= owner.is_some();
                 from.extend(owner.clone());
                 taken.insert(controlled_reference(key));
             }
         }
         from.sort_unstable();
         from.dedup();
-        self.publish_takeovers(&names, &from);
+        if !is_expected {
+            self.publish_takeovers(&names, &from);
+        }
         let name = |at: &Position| at.of(phases).key.to_string();
         let deleted = |(_, write): &&(_, WriteResult)| {
             matches!(write, WriteResult::Deleted | WriteResult::Recreated)

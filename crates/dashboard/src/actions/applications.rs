@@ -10,7 +10,7 @@ use baton_view::applications::{
     target::AppTarget,
 };
 
-use super::{Action, Fields, Preview, is_forced, number_in, shown, unknown};
+use super::{Action, Fields, Preview, is_forced, needs_no_pause, number_in, shown, unknown};
 
 pub(super) async fn preview(
     cluster: &Cluster,
@@ -22,12 +22,7 @@ pub(super) async fn preview(
         Action::Pause | Action::Resume => {
             let is_paused = action == Action::Pause;
             if !releases::pause(cluster, target, is_paused, true).await? {
-                let already = if is_paused {
-                    "paused already"
-                } else {
-                    "not paused"
-                };
-                return Err(Error::Impossible(format!("{target} is {already}")));
+                return Err(needs_no_pause(is_paused, target));
             }
             let line = if is_paused {
                 "It makes no Release, and its Releases keep their pods and their traffic, until it is resumed."

@@ -5,7 +5,7 @@ use baton_steering::{Error, sites};
 use baton_view::sites::{steer::Abort, target::SiteTarget};
 use k8s_openapi::jiff::Timestamp;
 
-use super::{Action, Fields, Preview, is_forced, number_in, shown, unknown};
+use super::{Action, Fields, Preview, is_forced, needs_no_pause, number_in, shown, unknown};
 
 pub(super) async fn preview(
     cluster: &Cluster,
@@ -22,12 +22,7 @@ pub(super) async fn preview(
         Action::Pause | Action::Resume => {
             let is_paused = action == Action::Pause;
             if !sites::pause(cluster, target, is_paused, true).await? {
-                let already = if is_paused {
-                    "paused already"
-                } else {
-                    "not paused"
-                };
-                return Err(Error::Impossible(format!("{target} is {already}")));
+                return Err(needs_no_pause(is_paused, target));
             }
             let line = if is_paused {
                 "No further site gets a version until it is resumed. Sites that have a revision continue with it."
