@@ -359,9 +359,12 @@ async fn read(pipe: Option<impl AsyncRead + Unpin>, most: u64) -> io::Result<Vec
 fn refusal(ended: &Ended, time: Duration) -> Error {
     use std::os::unix::process::ExitStatusExt;
     let words = String::from_utf8_lossy(&ended.words);
-    let has = |text: &str| words.contains(text);
-    // Go ends with this status when it cannot go on. Helm itself ends with another one.
-    if ended.status.code() == Some(2) && has("fatal error: ") {
+    // Go ends with this status when it cannot go on. Helm itself ends with another one. If memory runs
+    // out while Go starts its collector of garbage, its runtime reports a violation; one in the code of
+    // helm is a panic, whose report begins with another word.
+    let is_of_runtime =
+        |line: &str| line.contains("fatal error: ") || line.starts_with("SIGSEGV: ");
+    if ended.status.code() == Some(2) && words.lines().any(is_of_runtime) {
         return Error::Memory;
     }
     match ended.status.signal() {
@@ -460,6 +463,24 @@ mod tests {
         ];
         let odd = output.lines().find(|name| !allowed.contains(name));
         assert_eq!(odd, None);
+    }
+
+    #[tokio::test]
+    async fn a_runtime_that_cannot_go_on_has_no_memory() {
+        for (words, code, expected) in [
+            ("fatal error: out of memory", 2, true),
+            ("SIGSEGV: segmentation violation", 2, true),
+            ("SIGSEGV: segmentation violation", 1, false),
+            (
+                "panic: nil\n[signal SIGSEGV: segmentation violation]",
+                2,
+                false,
+            ),
+        ] {
+            let script = format!("echo '{words}' >&2; exit {code}");
+            let ended = run(&script, b"", &limits()).await.unwrap_err();
+            assert_eq!(ended == Error::Memory, expected, "{words}: {ended:?}");
+        }
     }
 
     #[tokio::test]

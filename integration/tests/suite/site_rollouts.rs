@@ -207,6 +207,11 @@ async fn versions_reach_sites_in_waves() {
     let is_pruned = async || fleet.kept().await == ["1.0.0", "1.1.0"];
     ns.eventually("the older edit to go", is_pruned).await;
     settle(&ns, &bed).await;
+    // An expected handover has no event: thousands of sites have it.
+    let events = ns.reference(&object("v1", "Event", ""));
+    for event in ns.cluster().list(&events, "").await {
+        assert_ne!(event["reason"], "TookOver", "{event:#}");
+    }
     bed.take_manager().kill();
     bed.start_manager();
     for site in &sites.all {

@@ -3,8 +3,11 @@
 
 use std::{collections::BTreeMap, fmt::Display};
 
-use baton_apis::constants::shipper::LABEL_TRAFFIC_STATUS;
-use baton_engine::{Gvk, ObjectKey, operations::test};
+use baton_apis::constants::shipper::{LABEL_RELEASE, LABEL_TRAFFIC_STATUS};
+use baton_engine::{
+    Gvk, ObjectKey,
+    operations::{add, test},
+};
 use baton_kubernetes::{
     answer::is_failed_test,
     path,
@@ -54,7 +57,7 @@ pub(crate) fn is_built_in(kind: &Gvk) -> bool {
 }
 
 impl AppCluster {
-    /// Scales a workload of a built-in kind if it is unchanged. Returns the workload after the
+    /// Scales a workload of a built-in kind if its spec is unchanged. Returns the workload after the
     /// write.
     pub(crate) async fn scale(
         &self,
@@ -63,11 +66,8 @@ impl AppCluster {
         replicas: i32,
     ) -> Result<Scaled, RequestError> {
         let path = self.path(kind, &workload.metadata).await?;
-        let body = json!({
-            "metadata": precondition(&workload.metadata),
-            "spec": {"replicas": replicas},
-        });
-        write(&self.client(), &path, MediaType::MergePatch, &body).await
+        let body = scale_patch(&workload.metadata, replicas);
+        write(&self.client(), &path, MediaType::JsonPatch, &body).await
     }
 
     /// Reads the scale subresource of a workload of any other kind.
@@ -163,6 +163,20 @@ impl AppCluster {
 /// The precondition that an object is unchanged.
 fn precondition(meta: &ObjectMeta) -> Value {
     json!({"uid": meta.uid, "resourceVersion": meta.resource_version})
+}
+
+/// The patch of a workload's number of pods. The controller of a new workload writes its status
+/// several times, so the precondition is not its version but its uid, its Release, and its generation:
+/// each change of the spec increases the generation, and so does a deletion.
+fn scale_patch(meta: &ObjectMeta, replicas: i32) -> Value {
+    let label = |labels: &BTreeMap<_, _>| labels.get(LABEL_RELEASE).cloned();
+    let release = meta.labels.as_ref().and_then(label);
+    json!([
+        test(&["metadata", "uid"], meta.uid.clone()),
+        test(&["metadata", "labels", LABEL_RELEASE], release),
+        test(&["metadata", "generation"], meta.generation),
+        add(&["spec", "replicas"], replicas),
+    ])
 }
 
 /// The patch of a pod's traffic label and deletion cost. The status of a pod changes often, so the
@@ -265,6 +279,26 @@ mod tests {
             ]))
         );
         assert_eq!(label_patch(&meta(), &labels, true), None);
+    }
+
+    #[test]
+    fn a_scale_patch_tests_the_uid_the_release_and_the_generation() {
+        let meta = ObjectMeta {
+            generation: Some(3),
+            resource_version: Some("7".to_owned()),
+            labels: Some(BTreeMap::from([(
+                "shipper-release".to_owned(),
+                "r".to_owned(),
+            )])),
+            ..meta()
+        };
+        let expected = json!([
+            {"op": "test", "path": "/metadata/uid", "value": "u"},
+            {"op": "test", "path": "/metadata/labels/shipper-release", "value": "r"},
+            {"op": "test", "path": "/metadata/generation", "value": 3},
+            {"op": "add", "path": "/spec/replicas", "value": 2},
+        ]);
+        assert_eq!(scale_patch(&meta, 2), expected);
     }
 
     #[test]
