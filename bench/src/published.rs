@@ -62,7 +62,7 @@ impl Options {
         // Each cluster has one Cluster object: more would name the same cluster.
         self.fleet.cluster_objects = self.fleet.clusters;
         self.chains.deployments = FLUX_APPLICATIONS;
-        // Flux publishes no edits. The line about the growth of the memory needs none.
+        // Flux publishes no edits.
         self.chains.edits = 0;
         self
     }
