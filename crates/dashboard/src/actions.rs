@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use baton_apis::url::escape;
 use baton_cluster::{Cluster, ClusterError};
-use baton_steering::{Error, version::SpecVersion};
+use baton_steering::{Error, pausing, version::SpecVersion};
 use baton_text::diff::Labels;
 use baton_view::{applications::target::AppTarget, diff::Section, sites::target::SiteTarget};
 use maud::{Markup, html};
@@ -401,13 +401,17 @@ fn number_in<T: std::str::FromStr>(fields: &Fields, name: &str) -> Result<Option
     text.parse().map(Some).map_err(|_| refusal())
 }
 
+/// The change of a pause, as the commands name it.
+fn switch(action: Action) -> pausing::Action {
+    match action {
+        Action::Pause => pausing::Action::Pause,
+        _ => pausing::Action::Resume,
+    }
+}
+
 /// The error for a pause of an object that is paused, or a resume of one that is not.
-fn needs_no_pause(is_paused: bool, target: &dyn std::fmt::Display) -> Error {
-    let already = if is_paused {
-        "paused already"
-    } else {
-        "not paused"
-    };
+fn needs_no_pause(action: Action, target: &dyn std::fmt::Display) -> Error {
+    let (_, already) = switch(action).words();
     Error::Impossible(format!("{target} is {already}"))
 }
 

@@ -22,7 +22,7 @@ pub(super) async fn preview(
         Action::Pause | Action::Resume => {
             let is_paused = action == Action::Pause;
             if !releases::pause(cluster, target, is_paused, true).await? {
-                return Err(needs_no_pause(is_paused, target));
+                return Err(needs_no_pause(action, target));
             }
             let line = if is_paused {
                 "It makes no Release, and its Releases keep their pods and their traffic, until it is resumed."

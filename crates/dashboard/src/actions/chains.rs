@@ -6,13 +6,13 @@ use baton_cluster::Cluster;
 use baton_steering::{
     Error,
     abandoning::abandon,
-    pausing::{self, switched},
+    pausing::switched,
     rollback::apply::{RollbackOptions, forecast, roll_back},
     version::SpecVersion,
 };
 use tokio::time::timeout;
 
-use super::{Action, Fields, Preview, is_forced, number_in, unknown};
+use super::{Action, Fields, Preview, is_forced, needs_no_pause, number_in, switch, unknown};
 use crate::subject::ChainSubject;
 
 /// The longest wait for the revision that a rollback leads to.
@@ -29,8 +29,7 @@ pub(super) async fn preview(
         Action::Pause | Action::Resume => {
             let (_, is_changed) = switched(&cluster, target, switch(action), true).await?;
             if !is_changed {
-                let (_, already) = switch(action).words();
-                return Err(Error::Impossible(format!("{target} is {already}")));
+                return Err(needs_no_pause(action, target));
             }
             let line = match action {
                 Action::Pause if subject.kind.is_deployment() => {
@@ -121,13 +120,6 @@ pub(super) async fn perform(
         Action::Promote | Action::Abort | Action::Redeploy => return Err(unknown(action, target)),
     }
     Ok(())
-}
-
-fn switch(action: Action) -> pausing::Action {
-    match action {
-        Action::Pause => pausing::Action::Pause,
-        _ => pausing::Action::Resume,
-    }
 }
 
 fn options(fields: &Fields, only: Option<SpecVersion>) -> Result<RollbackOptions, Error> {
