@@ -20,7 +20,7 @@ mod webhook;
 
 use baton_fleet::membership;
 use baton_kubernetes::error::one_line;
-use baton_terminal::output::say;
+use baton_terminal::output::report;
 use clap::Parser as _;
 use std::process::ExitCode;
 
@@ -40,7 +40,7 @@ async fn main() -> ExitCode {
 async fn execute(command: cli::Command) -> Result<(), Box<dyn std::error::Error>> {
     match command {
         cli::Command::PrintCrds(args) => cli::crds::print(&args)?,
-        cli::Command::Version => say(concat!("baton ", env!("CARGO_PKG_VERSION"))),
+        cli::Command::Version => report(concat!("baton ", env!("CARGO_PKG_VERSION"))),
         cli::Command::Cluster(args) => membership::run(args).await?,
         cli::Command::Manager(args) => {
             logs::init(&args.process.log_level, args.process.log_format)?;

@@ -9,7 +9,9 @@ use crate::exec;
 use crate::paths::Dirs;
 
 /// The directories of the pure crates below `crates`.
-pub(crate) const CRATES: [&str; 6] = ["engine", "probes", "releases", "sites", "view", "yaml"];
+pub(crate) const CRATES: [&str; 8] = [
+    "engine", "pages", "probes", "releases", "sites", "text", "view", "yaml",
+];
 
 /// Crates that they must not depend on.
 const REFUSED: [&str; 4] = ["hyper", "kube-client", "rustls", "tokio"];

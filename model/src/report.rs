@@ -1,7 +1,7 @@
 //! The output of the search for people.
 
 use baton_engine::{Request, delegated::Delegation};
-use baton_terminal::table::{kubectl_table, render};
+use baton_text::output::kubectl::{kubectl_table, render};
 
 use crate::{
     contents::Facts,

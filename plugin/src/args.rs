@@ -3,8 +3,11 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use baton_cluster::{Cluster, ClusterError, connect, connect_with};
-use baton_terminal::kubeconfig::{ConnectionArgs, in_cluster_config};
-use baton_text::output::{Output, warn_once};
+use baton_terminal::{
+    kubeconfig::{ConnectionArgs, in_cluster_config},
+    output::{stdout, warn_once},
+};
+use baton_text::output::Output;
 use clap::{Args, ColorChoice};
 use jiff::SignedDuration;
 
@@ -87,7 +90,7 @@ impl GlobalArgs {
 
     /// Properties of the standard output.
     pub(crate) fn output(&self) -> Output {
-        Output::stdout(self.color)
+        stdout(self.color)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use baton_text::output::report;
+use baton_terminal::output::report;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::{

@@ -34,10 +34,8 @@ pub(crate) mod wait;
 
 use std::time::Duration;
 
-use baton_text::{
-    output::{Output, report},
-    rollout::failure,
-};
+use baton_terminal::output::{Print as _, report};
+use baton_text::{output::Output, rollout::failure};
 use baton_view::rollout::Outcome;
 
 use crate::{error::Error, wait::applied::AppliedEnd};

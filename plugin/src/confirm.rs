@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal as _, stderr, stdin};
 
-use baton_text::output::report;
+use baton_terminal::output::report;
 
 use crate::error::Error;
 

@@ -3,7 +3,7 @@
 use std::{io, process::ExitStatus};
 
 use baton_cluster::ClusterError;
-use baton_text::output::report;
+use baton_terminal::output::report;
 use baton_view::diff::plan::NoPlan;
 
 /// The reason that a command could not do its work. Printed after `error: `; the exit code is 2, unless a

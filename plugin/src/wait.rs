@@ -9,7 +9,7 @@ pub(crate) mod release;
 use std::{fmt::Display, time::Duration};
 
 use baton_cluster::follower::Follower;
-use baton_text::output::report;
+use baton_terminal::output::report;
 use baton_view::lists::Question;
 use tokio::time::{Instant, timeout_at};
 

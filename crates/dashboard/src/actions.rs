@@ -10,49 +10,22 @@ mod sites;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use baton_apis::url::escape;
 use baton_cluster::{Cluster, ClusterError};
+use baton_pages::{
+    action::Action,
+    html::{Text, address},
+    subject::{ChainSubject, are_names},
+};
 use baton_steering::{Error, pausing, version::SpecVersion};
 use baton_text::diff::Labels;
 use baton_view::{applications::target::AppTarget, diff::Section, sites::target::SiteTarget};
 use maud::{Markup, html};
 use parking_lot::Mutex;
-use strum::{EnumString, IntoStaticStr};
 
 use crate::{
     failure::Failure,
-    html::{Text, address},
     reports::{Report, sections},
-    subject::{ChainSubject, are_names},
 };
-
-/// A change of a rollout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr)]
-#[strum(serialize_all = "lowercase")]
-pub(crate) enum Action {
-    Pause,
-    Resume,
-    Rollback,
-    Promote,
-    Abort,
-    Redeploy,
-    Abandon,
-}
-
-impl Action {
-    /// The words on the button, before the name of the object.
-    pub(crate) fn words(self) -> &'static str {
-        match self {
-            Self::Pause => "Pause",
-            Self::Resume => "Resume",
-            Self::Rollback => "Roll back",
-            Self::Promote => "Promote",
-            Self::Abort => "Abort the rollout of",
-            Self::Redeploy => "Select the sites again of",
-            Self::Abandon => "Abandon the objects of",
-        }
-    }
-}
 
 /// The object that is changed.
 #[derive(Clone, Debug)]
@@ -119,21 +92,6 @@ impl Subject {
             Self::Sites { namespace, target } => address(base, "sites", namespace, &target.name),
         }
     }
-}
-
-/// A link to the page of a change, with fields for it.
-pub(crate) fn link(page: &str, action: Action, fields: &[(&str, &str)], words: &str) -> Markup {
-    let name: &str = action.into();
-    let fields = fields.iter();
-    let fields: Vec<String> = fields
-        .map(|(name, value)| format!("{name}={}", escape(value)))
-        .collect();
-    let query = if fields.is_empty() {
-        String::new()
-    } else {
-        format!("?{}", fields.join("&"))
-    };
-    html! { a.act href={ (page) "/actions/" (name) (query) } { (words) } }
 }
 
 /// The fields of an address or of a form: the choices of the viewer, and the state that a page is about.

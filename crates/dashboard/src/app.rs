@@ -15,6 +15,7 @@ use axum::{
 };
 use baton_apis::url::escape;
 use baton_cluster::Cluster;
+use baton_pages::page::{Frame, Page};
 use http::{HeaderName, Method, StatusCode, header::ACCEPT};
 use tokio::{
     net::TcpListener,
@@ -33,7 +34,6 @@ use crate::{
     guard::{Key, is_own_form, protect},
     layout::Layout,
     login::Login,
-    pages::{Frame, Page},
     reports::Report,
     viewer::Viewer,
 };
@@ -109,6 +109,7 @@ impl Dashboard {
             frame: Frame {
                 base: String::new(),
                 has_actions,
+                has_reports: true,
             },
             entry: Entry::Own(Own {
                 port: listener.local_addr()?.port(),
@@ -134,7 +135,11 @@ impl Dashboard {
         let dashboard = Self {
             entry: Entry::Login(Box::new(Login::new(nobody, base.clone(), token_header))),
             title,
-            frame: Frame { base, has_actions },
+            frame: Frame {
+                base,
+                has_actions,
+                has_reports: true,
+            },
             feeds: Feeds::default(),
             threads: Arc::new(Semaphore::new(THREADS)),
         };
@@ -371,7 +376,7 @@ impl Dashboard {
         match first.unwrap_or_else(|late| Err(too_late(late))) {
             Ok(shown) => {
                 let trouble = shown.trouble.as_deref();
-                let page = self.layout(Some(&visit)).page(&shown.rendered, trouble);
+                let page = self.layout(Some(&visit)).page(&shown, trouble);
                 Html(page.into_string()).into_response()
             }
             Err(failure) => self.failure(&visit, &failure),

@@ -2,9 +2,7 @@
 
 use std::sync::LazyLock;
 
-use ring::digest;
-
-use crate::hex::hex;
+use crate::hex::short_hash;
 
 /// A file that pages refer to.
 pub(crate) struct Asset {
@@ -33,10 +31,5 @@ pub(crate) const ASSETS: [Asset; 3] = [
 ];
 
 /// A name for the content of all files, so that browsers load new ones.
-pub(crate) static VERSION: LazyLock<String> = LazyLock::new(|| {
-    let mut context = digest::Context::new(&digest::SHA256);
-    for asset in &ASSETS {
-        context.update(asset.content);
-    }
-    hex(&context.finish().as_ref()[..8])
-});
+pub(crate) static VERSION: LazyLock<String> =
+    LazyLock::new(|| short_hash(ASSETS.iter().map(|asset| asset.content)));

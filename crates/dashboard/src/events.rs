@@ -12,7 +12,8 @@
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 
 use axum::response::sse::Event;
-use baton_terminal::output::printable;
+use baton_pages::regions::Rendered;
+use baton_text::printable::printable;
 use futures::{Stream, stream};
 use serde::Serialize;
 use tokio::{
@@ -24,7 +25,6 @@ use crate::{
     failure::Failure,
     feed::{Content, Shown},
     feeds::{Admission, OpenPage},
-    regions::Rendered,
 };
 
 /// The longest time without an event. The script takes a longer silence for a broken connection.
@@ -115,8 +115,8 @@ impl Viewer {
 
     /// True if the browser shows a content already.
     fn has(&self, shown: &Shown) -> bool {
-        let is_same = |it: &Arc<Rendered>| it.version == shown.rendered.version;
-        self.shown.as_ref().is_some_and(is_same) && self.trouble == trouble(shown)
+        let is_same = self.shown.is_some() && *self.version == *shown.version;
+        is_same && self.trouble == trouble(shown)
     }
 
     /// The last event.
@@ -136,17 +136,21 @@ impl Viewer {
     /// browser may show that it is not up to date.
     fn change(&mut self, shown: Shown) -> Option<Event> {
         let trouble = trouble(&shown);
-        let now = shown.rendered;
-        let is_same =
-            self.shown.is_some() && self.version == now.version && self.trouble == trouble;
+        let has_content = *self.version == *shown.version;
+        let is_same = self.shown.is_some() && has_content && self.trouble == trouble;
+        let Shown {
+            rendered: now,
+            version,
+            ..
+        } = shown;
         let regions = match &self.shown {
             Some(before) => now.since(before),
-            None => (self.version == now.version).then(BTreeMap::new),
+            None => has_content.then(BTreeMap::new),
         };
         let event = (!is_same).then(|| {
             let is_whole = regions.is_none();
             let change = Change {
-                version: &now.version,
+                version: &version,
                 trouble: trouble.as_deref(),
                 title: is_whole.then_some(&now.title),
                 page: is_whole.then(|| now.html()),
@@ -154,9 +158,9 @@ impl Viewer {
             };
             let data = serde_json::to_string(&change).unwrap_or_default();
             let name = if is_whole { "page" } else { "regions" };
-            Event::default().event(name).id(&now.version).data(data)
+            Event::default().event(name).id(&*version).data(data)
         });
-        self.version.clone_from(&now.version);
+        version.as_ref().clone_into(&mut self.version);
         self.trouble = trouble;
         self.shown = Some(now);
         event

@@ -8,6 +8,10 @@ use std::{
 };
 
 use baton_cluster::{Cluster, follower::Follower};
+use baton_pages::{
+    page::{Frame, Page},
+    regions::Rendered,
+};
 use http::StatusCode;
 use k8s_openapi::jiff::Timestamp;
 use parking_lot::Mutex;
@@ -20,8 +24,7 @@ use tokio::{
 use crate::{
     credentials::Credentials,
     failure::Failure,
-    pages::{Frame, Page},
-    regions::Rendered,
+    hex::short_hash,
     rights::{Access, required},
     viewer::Viewer,
 };
@@ -101,6 +104,8 @@ pub(crate) enum Content {
 #[derive(Clone, Debug)]
 pub(crate) struct Shown {
     pub(crate) rendered: Arc<Rendered>,
+    /// A name for the content, without its ages.
+    pub(crate) version: Arc<str>,
     /// The reason that it is not up to date.
     pub(crate) trouble: Option<String>,
     /// The rights that it requires; `None` if it is for the viewer who has opened the feed.
@@ -227,6 +232,11 @@ impl<P: Page> Views<P> {
     }
 }
 
+/// A hash of a content without its ages, the same on all replicas.
+fn version(rendered: &Rendered) -> String {
+    short_hash(rendered.timeless().map(str::as_bytes))
+}
+
 /// Follows a question until its object does not exist any more.
 async fn follow<P: Page>(
     cluster: Cluster,
@@ -280,6 +290,7 @@ async fn read<P: Page>(
         for (page, view) in views.to_render(only_new) {
             let rendered = page.render(follower.last(), frame, &remarks, Timestamp::now());
             view.0.send_replace(Content::Shown(Shown {
+                version: version(&rendered).into(),
                 rendered: Arc::new(rendered),
                 trouble: follower.trouble().map(str::to_owned),
                 required: required.clone(),

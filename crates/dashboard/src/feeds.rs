@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use baton_pages::page::{Frame, Page};
 use http::StatusCode;
 use parking_lot::Mutex;
 use tokio::{
@@ -21,7 +22,6 @@ use crate::{
     credentials::Credentials,
     failure::Failure,
     feed::{Content, Feed, Shown, View},
-    pages::{Frame, Page},
     viewer::Viewer,
 };
 

@@ -1,9 +1,10 @@
 //! The frame of all pages.
 
+use baton_pages::html::Text;
 use k8s_openapi::jiff::Timestamp;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::{assets::VERSION, failure::Failure, html::Text, regions::Rendered, reports::Report};
+use crate::{assets::VERSION, failure::Failure, feed::Shown, reports::Report};
 
 /// The parts of the frame that are the same on all pages.
 pub(crate) struct Layout<'a> {
@@ -19,9 +20,10 @@ pub(crate) struct Layout<'a> {
 
 impl Layout<'_> {
     /// A page with its content; `trouble` is the reason that it is not up to date.
-    pub(crate) fn page(&self, page: &Rendered, trouble: Option<&str>) -> Markup {
+    pub(crate) fn page(&self, shown: &Shown, trouble: Option<&str>) -> Markup {
+        let page = &shown.rendered;
         let main = html! {
-            main #main data-version=(page.version) tabindex="-1" { (PreEscaped(page.html())) }
+            main #main data-version=(shown.version) tabindex="-1" { (PreEscaped(page.html())) }
         };
         self.frame(&page.title, trouble, &main)
     }

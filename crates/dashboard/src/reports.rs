@@ -3,13 +3,12 @@
 pub(crate) mod diff;
 pub(crate) mod revision;
 
+use baton_pages::html::{Text, badge};
 use baton_text::diff::{
     DiffPart, Labels, lines, note::note, outcome::fate, paint, title, warning::warning,
 };
 use baton_view::diff::Section;
 use maud::{Markup, html};
-
-use crate::html::{Text, badge};
 
 /// The number of lines of a diff that are shown, of all sections.
 const MAX_LINES: usize = 20_000;

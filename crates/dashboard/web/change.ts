@@ -2,15 +2,19 @@
 
 import { Idiomorph } from "idiomorph";
 
-/** The data of an event of the server. */
-export interface Change {
-  version: string;
-  trouble: string | null;
+/** New content of a page. */
+export interface Content {
   title?: string;
   /** The whole content. */
   page?: string;
   /** The elements that have changed, by their ids. */
   regions?: Record<string, string>;
+}
+
+/** The data of an event of the server. */
+export interface Change extends Content {
+  version: string;
+  trouble: string | null;
 }
 
 /** What the user has changed stays: open lists, and filters that are being filled in. */
@@ -26,17 +30,17 @@ const OPTIONS = {
 /** The time of a move, in milliseconds. */
 const MOVE = 600;
 
-export function applyEvent(page: HTMLElement, change: Change): void {
-  const before = places();
+export function apply(page: HTMLElement, change: Content): void {
+  const before = places(page);
   if (change.page !== undefined) {
     Idiomorph.morph(page, change.page, { ...OPTIONS, morphStyle: "innerHTML" });
   }
   for (const [id, html] of Object.entries(change.regions ?? {})) {
-    const element = document.getElementById(id);
+    const element = page.querySelector(`#${CSS.escape(id)}`);
     if (element !== null) Idiomorph.morph(element, html, { ...OPTIONS, morphStyle: "outerHTML" });
   }
   if (change.title !== undefined) document.title = `${change.title} · Baton`;
-  animate(before);
+  animate(page, before);
 }
 
 interface Place {
@@ -46,9 +50,9 @@ interface Place {
 }
 
 /** The places of all objects that are in the lane of their owner. */
-function places(): Map<string, Place> {
+function places(page: HTMLElement): Map<string, Place> {
   const all = new Map<string, Place>();
-  for (const element of document.querySelectorAll<HTMLElement>("[data-key]")) {
+  for (const element of page.querySelectorAll<HTMLElement>("[data-key]")) {
     all.set(element.dataset.key ?? "", {
       cell: element.closest("td")?.id,
       box: element.getBoundingClientRect(),
@@ -58,9 +62,9 @@ function places(): Map<string, Place> {
 }
 
 /** Shows the moves of objects from one lane to another. */
-function animate(before: Map<string, Place>): void {
+function animate(page: HTMLElement, before: Map<string, Place>): void {
   if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
-  for (const element of document.querySelectorAll<HTMLElement>("[data-key]")) {
+  for (const element of page.querySelectorAll<HTMLElement>("[data-key]")) {
     const from = before.get(element.dataset.key ?? "");
     if (from === undefined || from.cell === element.closest("td")?.id) continue;
     const to = element.getBoundingClientRect();

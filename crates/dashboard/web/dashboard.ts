@@ -1,6 +1,6 @@
 // Keeps a page up to date. Without it, a page shows the state at the time when it was loaded.
 
-import { applyEvent, type Change } from "./change";
+import { apply, type Change } from "./change";
 import { listen } from "./listen";
 import { say, trouble } from "./notice";
 import { tick } from "./times";
@@ -29,7 +29,7 @@ function start(page: HTMLElement): void {
           return "end";
         }
         const change = JSON.parse(data) as Change;
-        applyEvent(page, change);
+        apply(page, change);
         version = change.version;
         trouble(change.trouble === null ? "" : `Not up to date: ${change.trouble}`);
         tick();
@@ -40,7 +40,7 @@ function start(page: HTMLElement): void {
         const now = read.getElementById("main");
         if (now === null) return;
         trouble(read.getElementById("trouble")?.textContent ?? "");
-        applyEvent(page, { version: now.dataset.version ?? "", trouble: null, page: now.innerHTML });
+        apply(page, { page: now.innerHTML });
         version = now.dataset.version ?? "";
         tick();
       },

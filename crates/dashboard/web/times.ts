@@ -23,10 +23,10 @@ export function age(seconds: number): string {
   return `${Math.floor(seconds / YEAR)}y`;
 }
 
-/** Brings all ages up to date. */
-export function tick(): void {
+/** Brings all ages in a part of the page up to date. */
+export function tick(part: ParentNode = document): void {
   const now = Date.now() + (Number.isFinite(offset) ? offset : 0);
-  for (const element of document.querySelectorAll("time")) {
+  for (const element of part.querySelectorAll("time")) {
     const text = age((now - Date.parse(element.dateTime)) / 1000);
     if (element.textContent !== text) element.textContent = text;
   }

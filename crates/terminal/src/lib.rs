@@ -6,6 +6,4 @@ pub mod error;
 pub mod kubeconfig;
 pub mod output;
 pub mod proxy;
-pub mod table;
-pub mod time;
 pub mod values;

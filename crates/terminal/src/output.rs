@@ -1,49 +1,66 @@
-//! Data on the standard output, messages on the standard error.
+//! The standard output for data, and the standard error for messages.
 //!
 //! Any user and any joined cluster may have written parts of these texts.
 
 use std::{
-    borrow::Cow,
-    fmt::Write as _,
-    io::{self, ErrorKind, Write as _},
+    collections::BTreeSet,
+    io::{self, ErrorKind, IsTerminal as _, Write as _},
+    sync::{Mutex, PoisonError},
 };
 
-/// Makes characters visible that terminals obey or that hide others, as `^[` for an escape and as
-/// `\u{202e}` for a change of direction. Line ends, tabs, and the given escape sequences stay.
-pub fn printable<'t>(text: &'t str, sequences: &[&str]) -> Cow<'t, str> {
-    if !text.contains(is_obeyed) {
-        return text.into();
+use anstream::AutoStream;
+use baton_text::{output::Output, printable::printable};
+use clap::ColorChoice;
+
+/// The standard output of this process.
+pub fn stdout(choice: ColorChoice) -> Output {
+    let stdout = io::stdout();
+    let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let size = stdout.is_terminal().then(crossterm::terminal::size);
+    Output {
+        colors: match choice {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => AutoStream::choice(&stdout) != anstream::ColorChoice::Never,
+        },
+        width: size
+            .and_then(Result::ok)
+            .map(|(columns, _)| columns)
+            .filter(|columns| *columns > 0),
+        ascii: !speaks_unicode(env),
     }
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(letter) = rest.chars().next() {
-        let sequence = sequences.iter().find(|it| rest.starts_with(**it));
-        let length = sequence.map_or(letter.len_utf8(), |it| it.len());
-        let (part, behind) = rest.split_at(length);
-        if sequence.is_some() || !is_obeyed(letter) {
-            out.push_str(part);
-        } else if let Some(caret) = u8::try_from(letter).ok().filter(u8::is_ascii) {
-            out.push('^');
-            out.push(char::from(caret ^ 0x40));
-        } else {
-            // Writing into a string cannot fail.
-            let _ = write!(out, "{}", letter.escape_unicode());
-        }
-        rest = behind;
-    }
-    out.into()
 }
 
-/// True for a character that [`printable`] makes visible: a control character, a change of direction,
-/// or a line end other than a newline.
-#[must_use]
-pub fn is_obeyed(letter: char) -> bool {
-    match letter {
-        '\n' | '\t' => false,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-            true
+/// True if the locale admits more than ASCII, by the rules of POSIX. Without a locale, UTF-8 is
+/// assumed, which current terminals understand.
+fn speaks_unicode(env: impl Fn(&str) -> Option<String>) -> bool {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(env);
+    locale.is_none_or(|locale| {
+        let locale = locale.to_ascii_lowercase();
+        locale.contains("utf-8") || locale.contains("utf8")
+    })
+}
+
+/// Writes texts in the form of an [`Output`].
+pub trait Print {
+    /// Writes a text to the standard output, with a newline at its end. Writes nothing for an empty
+    /// text.
+    ///
+    /// # Errors
+    /// If the standard output cannot be written.
+    fn print(self, text: &str) -> io::Result<()>;
+}
+
+impl Print for Output {
+    fn print(self, text: &str) -> io::Result<()> {
+        if text.is_empty() {
+            return Ok(());
         }
-        letter => letter.is_control(),
+        let mut text = self.printable(text);
+        if !text.ends_with('\n') {
+            text.to_mut().push('\n');
+        }
+        write(&text)
     }
 }
 
@@ -71,8 +88,26 @@ pub fn print(text: &str) -> io::Result<()> {
 
 /// Writes a line to the standard error, with [visible](printable) control characters. Failures are
 /// ignored.
-pub fn say(line: &str) {
+pub fn report(line: &str) {
     let _ = writeln!(io::stderr(), "{}", printable(line, &[]));
+}
+
+/// Writes a warning to the standard error, once per process: watches would repeat it after every
+/// change.
+pub fn warn_once(warning: &str) {
+    static REPORTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let mut reported = REPORTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if reported.insert(warning.to_owned()) {
+        report(&format!("warning: {warning}"));
+    }
+}
+
+/// Reports on the standard error that nothing was found, as kubectl does; `None` means all namespaces.
+pub fn objects_none_found(namespace: Option<&str>) {
+    match namespace {
+        Some(namespace) => report(&format!("No resources found in {namespace} namespace.")),
+        None => report("No resources found"),
+    }
 }
 
 /// Runs `work`, and shows on the standard error that it runs, and if it succeeded.
@@ -84,7 +119,7 @@ pub async fn task<T, E>(doing: &str, work: impl Future<Output = Result<T, E>>) -
     // A closed standard error does not stop the work.
     let _ = write!(out, "{}... ", printable(doing, &[])).and_then(|()| out.flush());
     let result = work.await;
-    say(if result.is_ok() { "done" } else { "failed" });
+    report(if result.is_ok() { "done" } else { "failed" });
     result
 }
 
@@ -93,37 +128,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn characters_that_terminals_obey_become_visible() {
-        for (evil, expected) in [
-            // Colours, the title of the window, a link, a paste into the clipboard.
-            ("a\x1b[31mb", "a^[[31mb"),
-            ("\x1b]0;title\x07", "^[]0;title^G"),
-            (
-                "\x1b]8;;http://evil\x1b\\web\x1b]8;;\x1b\\",
-                "^[]8;;http://evil^[\\web^[]8;;^[\\",
-            ),
-            ("\x1b]52;c;ZXZpbA==\x07", "^[]52;c;ZXZpbA==^G"),
-            // The same by single characters, and overwritten text.
-            ("\u{9b}2J\u{9d}0;t\u{9c}", "\\u{9b}2J\\u{9d}0;t\\u{9c}"),
-            ("bad\rgood\x08\x7f\0", "bad^Mgood^H^?^@"),
-            // Another order of the letters than that of the text.
-            (
-                "a\u{202e}b\u{2066}c\u{200f}",
-                "a\\u{202e}b\\u{2066}c\\u{200f}",
-            ),
-            ("a\u{2028}b\u{85}c", "a\\u{2028}b\\u{85}c"),
-            ("äöü ├─ 日本\tc\n", "äöü ├─ 日本\tc\n"),
-        ] {
-            assert_eq!(printable(evil, &[]), expected);
-        }
-    }
-
-    #[test]
-    fn only_the_given_sequences_stay() {
-        let sequences = ["\x1b[31m", "\x1b[0m"];
-        let printable = |text: &str| printable(text, &sequences).into_owned();
-        assert_eq!(printable("\x1b[31ma\x1b[0m\r"), "\x1b[31ma\x1b[0m^M");
-        // Text that cannot be seen, and a sequence without an end.
-        assert_eq!(printable("\x1b[8ma\x1b[31"), "^[[8ma^[[31");
+    fn the_locale_decides_about_unicode() {
+        let speaks = |set: &[(&str, &str)]| {
+            speaks_unicode(|name| {
+                let found = set.iter().find(|(key, _)| *key == name);
+                found.map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert!(speaks(&[]));
+        assert!(speaks(&[("LANG", "en_US.UTF-8")]));
+        assert!(speaks(&[("LC_ALL", "C.utf8"), ("LANG", "C")]));
+        assert!(!speaks(&[("LANG", "C")]));
+        assert!(!speaks(&[("LC_ALL", "POSIX"), ("LANG", "en_US.UTF-8")]));
     }
 }

@@ -10,7 +10,7 @@ pub mod verdict;
 
 use std::fmt::Write as _;
 
-use baton_terminal::time::age;
+use crate::time::age;
 use baton_view::{
     applications::{
         clusters::{Capacity, ClusterPicture, Traffic},

@@ -9,8 +9,8 @@ pub mod inventory;
 pub mod status;
 pub mod steer;
 
+use crate::time::{age, duration};
 use baton_sites::rollout::standing::SiteState;
-use baton_terminal::time::{age, duration};
 // The fixtures use these modules.
 #[cfg(test)]
 use baton_view::sites::{cluster, observed, revision};
@@ -335,7 +335,6 @@ fn why(Report { reason, message }: &Report) -> String {
 mod tests {
     use baton_apis::{SiteDeployment, SiteDeploymentStatus, conditions::Reason};
     use baton_view::rollout::Outcome;
-    use std::time::{Duration, Instant};
 
     use fixtures::{NOW, condition, deployment, mid_rollout, observed, ten_thousand};
 
@@ -370,11 +369,7 @@ mod tests {
 
     #[test]
     fn ten_thousand_sites_are_counts_and_the_worst() {
-        let observed = ten_thousand();
-        let begun = Instant::now();
-        let text = drawn(&observed, STYLE);
-        // Grouping takes no noticeable time beside the lists to read.
-        assert!(begun.elapsed() < Duration::from_secs(2));
+        let text = drawn(&ten_thousand(), STYLE);
         assert!(text.lines().count() < 30, "{text}");
         insta::assert_snapshot!(text);
     }

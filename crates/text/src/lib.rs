@@ -1,6 +1,7 @@
 //! Texts for people about the values of [`baton_view`]: sentences, columns, and the meaning of colours.
 //!
-//! - [`output`] has texts with meanings, and the form of tables on a terminal.
+//! - [`output`] has texts with meanings, and the form of tables on a terminal; [`printable`] makes
+//!   control characters visible; [`time`] has ages.
 //! - [`tree`] and [`status`] are about chains, [`application`] about Applications and Releases,
 //!   [`fleet`] about sites, [`diff`] about differences.
 //! - [`overview`] has a line for everything that rolls out.
@@ -11,9 +12,11 @@ pub mod diff;
 pub mod fleet;
 pub mod output;
 pub mod overview;
+pub mod printable;
 pub mod revision;
 pub mod rollout;
 pub mod status;
+pub mod time;
 pub mod tree;
 
 /// Assembles chains from objects as lists return them.

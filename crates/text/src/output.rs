@@ -1,19 +1,14 @@
-//! Standard output and standard error: colours, widths, and the removal of control characters.
+//! The form of texts on a terminal or in a pipe: colours, widths, and visible control characters.
 
 pub mod format;
+pub mod kubectl;
 pub mod table;
 
-use std::{
-    borrow::Cow,
-    collections::BTreeSet,
-    io::{self, IsTerminal as _},
-    sync::{Mutex, PoisonError},
-};
+use std::borrow::Cow;
 
-use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
-use baton_terminal::output::{printable, say, write};
-use clap::ColorChoice;
+
+use crate::printable::printable;
 
 /// The escape sequences of all colours, and the one that ends them.
 const SEQUENCES: [&str; 7] = [
@@ -40,7 +35,7 @@ pub enum Paint {
     Accent,
 }
 
-/// Properties of the standard output.
+/// Properties of an output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Output {
     /// True if texts have colours.
@@ -53,25 +48,6 @@ pub struct Output {
 }
 
 impl Output {
-    /// The standard output of this process.
-    pub fn stdout(choice: ColorChoice) -> Self {
-        let stdout = io::stdout();
-        let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let size = stdout.is_terminal().then(crossterm::terminal::size);
-        Self {
-            colors: match choice {
-                ColorChoice::Always => true,
-                ColorChoice::Never => false,
-                ColorChoice::Auto => AutoStream::choice(&stdout) != anstream::ColorChoice::Never,
-            },
-            width: size
-                .and_then(Result::ok)
-                .map(|(columns, _)| columns)
-                .filter(|columns| *columns > 0),
-            ascii: !speaks_unicode(env),
-        }
-    }
-
     /// The output for a pipe: without colours, and of any width.
     pub fn plain() -> Self {
         Self::default()
@@ -106,40 +82,6 @@ impl Output {
     pub fn printable(self, text: &str) -> Cow<'_, str> {
         printable(text, if self.colors { &SEQUENCES } else { &[] })
     }
-
-    /// Writes a text, with a newline at its end. Writes nothing for an empty text.
-    ///
-    /// # Errors
-    /// If the standard output cannot be written.
-    pub fn print(self, text: &str) -> io::Result<()> {
-        if text.is_empty() {
-            return Ok(());
-        }
-        let mut text = self.printable(text);
-        if !text.ends_with('\n') {
-            text.to_mut().push('\n');
-        }
-        write(&text)
-    }
-}
-
-/// Writes a line for people to standard error. Failures are ignored.
-pub fn report(line: &str) {
-    say(line);
-}
-
-/// As [`report`], once per line and process.
-fn report_once(line: &str) {
-    static REPORTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    let mut reported = REPORTED.lock().unwrap_or_else(PoisonError::into_inner);
-    if reported.insert(line.to_owned()) {
-        report(line);
-    }
-}
-
-/// Writes a warning to standard error, once per process: watches would repeat it after every change.
-pub fn warn_once(warning: &str) {
-    report_once(&format!("warning: {warning}"));
 }
 
 /// Wraps a text to a width, but not below a readable one, and only between words: names stay whole,
@@ -152,24 +94,6 @@ pub fn lines(text: &str, width: usize) -> Vec<Cow<'_, str>> {
         .word_splitter(textwrap::WordSplitter::NoHyphenation)
         .break_words(false);
     textwrap::wrap(text, options)
-}
-
-/// True if the locale admits more than ASCII, by the rules of POSIX. Without a locale, UTF-8 is
-/// assumed, which current terminals understand.
-fn speaks_unicode(env: impl Fn(&str) -> Option<String>) -> bool {
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(env);
-    locale.is_none_or(|locale| {
-        let locale = locale.to_ascii_lowercase();
-        locale.contains("utf-8") || locale.contains("utf8")
-    })
-}
-
-/// Reports on standard error that nothing was found, as kubectl does; `None` means all namespaces.
-pub fn objects_none_found(namespace: Option<&str>) {
-    match namespace {
-        Some(namespace) => report(&format!("No resources found in {namespace} namespace.")),
-        None => report("No resources found"),
-    }
 }
 
 #[cfg(test)]
@@ -226,20 +150,5 @@ mod tests {
             assert!(painted.len() > 1);
             assert_eq!(colors.printable(&painted), painted);
         }
-    }
-
-    #[test]
-    fn the_locale_decides_about_unicode() {
-        let speaks = |set: &[(&str, &str)]| {
-            speaks_unicode(|name| {
-                let found = set.iter().find(|(key, _)| *key == name);
-                found.map(|(_, value)| (*value).to_owned())
-            })
-        };
-        assert!(speaks(&[]));
-        assert!(speaks(&[("LANG", "en_US.UTF-8")]));
-        assert!(speaks(&[("LC_ALL", "C.utf8"), ("LANG", "C")]));
-        assert!(!speaks(&[("LANG", "C")]));
-        assert!(!speaks(&[("LC_ALL", "POSIX"), ("LANG", "en_US.UTF-8")]));
     }
 }

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
+use crate::time::age;
 use baton_apis::{CollisionProtection, ObjectSetProbe, Probe, conditions::GENERAL};
 use baton_engine::{revision::Desired, texts::collapse_whitespace};
-use baton_terminal::time::age;
 use baton_view::{
     chain::member::Revision,
     content::{Phase, RevisionContent},

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_terminal::time::duration;
+use crate::time::duration;
 use baton_view::{
     chain::member::Revision,
     rollout::{Outcome, Reason, RevisionReason, Rollout, Title},

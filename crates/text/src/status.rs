@@ -2,12 +2,12 @@
 
 use std::fmt::{Display, Write as _};
 
+use crate::time::age;
 use baton_apis::{
     ControlledObjectReference, WaitingForObject,
     conditions::{AVAILABLE, GENERAL, Reason},
 };
 use baton_engine::texts::collapse_whitespace;
-use baton_terminal::time::age;
 use baton_view::{
     chain::{Chain, member::Revision},
     content::{SERVED, is_served},

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use baton_cluster::Cluster;
 use baton_kubernetes::{lease::LEASE_NAME, wire::MediaType};
-use baton_text::output::report;
+use baton_terminal::output::report;
 use baton_view::{lists::ListQuery, object::text_at};
 use http::Method;
 use k8s_openapi::jiff::Timestamp;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use baton_apis::{constants::FINALIZER_ORPHAN, kinds};
 use baton_cluster::{Cluster, MAX_CONCURRENT, Write};
 use baton_kubernetes::wire::MediaType;
-use baton_text::output::report;
+use baton_terminal::output::report;
 use baton_view::{lists::ListQuery, object::text_at};
 use futures::{StreamExt as _, stream};
 use http::Method;

@@ -4,7 +4,7 @@
 mod site;
 
 use baton_steering::{note, releases};
-use baton_text::output::report;
+use baton_terminal::output::{Print as _, report};
 use baton_view::applications::{observed::Observed, steer::Abort};
 use clap::Args;
 

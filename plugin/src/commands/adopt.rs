@@ -7,9 +7,9 @@ mod make;
 pub(crate) use self::args::AdoptArgs;
 use baton_cluster::Cluster;
 use baton_steering::diff::{forecast::forecast, phase_clusters::PhaseClusters};
+use baton_terminal::output::{Print as _, report};
 use baton_text::{
     diff::{self, Labels, object_title, render},
-    output::report,
     rollout::message,
 };
 use baton_view::{

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use baton_apis::{constants::shipper::LABEL_APP, kinds};
-use baton_text::output::{format::DocumentFormat, report, table::Table};
+use baton_terminal::output::{Print as _, report};
+use baton_text::output::{format::DocumentFormat, table::Table};
 use baton_view::object::text_at;
 use clap::{Args, Subcommand};
 

@@ -1,5 +1,6 @@
 //! `chart`: renders the charts of Applications and Releases.
 
+use baton_terminal::output::Print as _;
 use std::path::{Path, PathBuf};
 
 use baton_apis::{

@@ -3,7 +3,8 @@
 use baton_apis::{constants::shipper::ANNOTATION_RELEASE_CLUSTERS, kinds};
 use baton_cluster::{Cluster, Write, lists::once};
 use baton_kubernetes::wire::MediaType;
-use baton_text::output::{report, table::Table};
+use baton_terminal::output::{Print as _, report};
+use baton_text::output::table::Table;
 use baton_view::applications::scheduled::{AllReleases, Removal, Removals};
 use clap::{Args, Subcommand};
 use serde_json::json;

@@ -4,7 +4,7 @@ use baton_apis::kinds;
 use baton_cluster::{Cluster, Write, lists::once};
 use baton_kubernetes::wire::MediaType;
 use baton_steering::note;
-use baton_text::output::report;
+use baton_terminal::output::report;
 use baton_view::applications::scheduled::AllReleases;
 use clap::{Args, Subcommand};
 use serde_json::json;

@@ -7,9 +7,9 @@
 
 mod ask;
 
+use baton_terminal::output::{Print as _, stdout};
 use std::{ffi::OsString, time::Duration};
 
-use baton_text::output::Output;
 use clap::{Arg, ArgAction, ColorChoice, Command, FromArgMatches as _};
 use tokio::time::timeout;
 
@@ -117,7 +117,7 @@ pub(crate) async fn run(words: &[String], root: &Command) -> Result<Exit, Error>
         }
     }
     text.push_str(directive);
-    Output::stdout(ColorChoice::Never).print(&text)?;
+    stdout(ColorChoice::Never).print(&text)?;
     Ok(Exit::Fine)
 }
 

@@ -1,5 +1,6 @@
 //! `completion`: completion scripts for shells.
 
+use baton_terminal::output::Print as _;
 use clap::{Args, Command};
 use clap_complete::Shell;
 

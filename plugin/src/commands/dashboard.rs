@@ -6,7 +6,7 @@ use std::{
 };
 
 use baton_dashboard::{Dashboard, Key};
-use baton_text::output::report;
+use baton_terminal::output::{Print as _, report};
 use clap::Args;
 use tempfile::NamedTempFile;
 use tokio::net::TcpListener;

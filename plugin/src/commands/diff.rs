@@ -8,12 +8,10 @@ use std::path::PathBuf;
 
 use baton_cluster::lists;
 use baton_steering::diff::{between, first, forecast, live::with_cluster, second};
+use baton_terminal::output::{Print as _, report};
 use baton_text::{
     diff::{self, Labels, json, render, warning::warning},
-    output::{
-        format::{DocumentFormat, document},
-        report,
-    },
+    output::format::{DocumentFormat, document},
     rollout::title,
 };
 use baton_view::{

@@ -1,5 +1,6 @@
 //! `doctor`: checks the installation of Baton.
 
+use baton_terminal::output::Print as _;
 use baton_text::output::{
     Output, Paint,
     format::{DocumentFormat, document},

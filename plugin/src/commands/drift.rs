@@ -6,10 +6,8 @@ mod report;
 
 use baton_cluster::{ClusterError, lists};
 use baton_engine::diff::drift::Drift;
-use baton_text::output::{
-    format::{DocumentFormat, document},
-    objects_none_found, report,
-};
+use baton_terminal::output::{Print as _, objects_none_found, report};
+use baton_text::output::format::{DocumentFormat, document};
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 

@@ -18,10 +18,10 @@ use baton_cluster::{
 };
 use baton_engine::names::is_label_value;
 use baton_steering::releases::question;
+use baton_terminal::output::{Print as _, report};
 use baton_text::output::{
     Output,
     format::{Format, objects},
-    report,
 };
 use baton_view::{
     applications::{question::OneApplication, target::AppTarget},

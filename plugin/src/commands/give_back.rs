@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_text::output::report;
+use baton_terminal::output::{Print as _, report};
 use clap::Args;
 
 use super::Exit;

@@ -5,14 +5,16 @@ mod site;
 
 use baton_cluster::lists;
 use baton_steering::rollback::numbered;
-use baton_terminal::time::age;
-use baton_text::output::{
-    Output, Paint,
-    format::{Format, objects},
-    report,
-    table::{Cell, Table},
+use baton_terminal::output::{Print as _, report};
+use baton_text::{
+    output::{
+        Output, Paint,
+        format::{Format, objects},
+        table::{Cell, Table},
+    },
+    revision::describe,
+    time::age,
 };
-use baton_text::revision::describe;
 use baton_view::chain::{
     Chain,
     member::{Revision, State},

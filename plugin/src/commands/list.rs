@@ -1,9 +1,9 @@
 //! `list`: the Releases of Applications, by their clusters.
 
 use baton_cluster::lists::once;
+use baton_terminal::output::{Print as _, objects_none_found};
 use baton_text::output::{
     format::{DocumentFormat, document},
-    objects_none_found,
     table::Table,
 };
 use baton_view::applications::scheduled::{AllReleases, ScheduledRelease};

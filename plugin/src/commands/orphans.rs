@@ -3,10 +3,8 @@
 mod find;
 mod render;
 
-use baton_text::output::{
-    format::{Format, objects},
-    objects_none_found, report,
-};
+use baton_terminal::output::{Print as _, objects_none_found, report};
+use baton_text::output::format::{Format, objects};
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;

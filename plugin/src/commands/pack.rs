@@ -11,10 +11,10 @@ use std::path::PathBuf;
 use baton_apis::CollisionProtection;
 use baton_cluster::Cluster;
 use baton_steering::diff::{losses::PendingApply, refusals::check_apply};
+use baton_terminal::output::{Print as _, report};
 use baton_text::output::{
     Output,
     format::{DocumentFormat, without_obeyed},
-    report,
 };
 use clap::Args;
 use serde_json::Value;

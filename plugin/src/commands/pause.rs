@@ -7,7 +7,8 @@ use baton_steering::{
     note,
     pausing::{Action, switched},
 };
-use baton_text::output::{format::name, report};
+use baton_terminal::output::{Print as _, report};
+use baton_text::output::format::name;
 use baton_view::{
     applications::target::AppTarget, chain::target::Target, sites::target::SiteTarget,
 };

@@ -1,5 +1,6 @@
 //! `promote`: moves the newest Release of an Application to its next step.
 
+use baton_terminal::output::Print as _;
 use std::time::Duration;
 
 use baton_steering::{

@@ -3,6 +3,7 @@
 pub(crate) mod application;
 mod site;
 
+use baton_terminal::output::Print as _;
 use std::time::Duration;
 
 use baton_cluster::Cluster;

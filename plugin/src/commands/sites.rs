@@ -1,12 +1,10 @@
 //! `sites`: the clusters of the inventory, with the versions that run there.
 
 use baton_cluster::lists::once;
+use baton_terminal::output::{Print as _, report};
 use baton_text::{
     fleet::inventory::table,
-    output::{
-        format::{DocumentFormat, document},
-        report,
-    },
+    output::format::{DocumentFormat, document},
 };
 use baton_view::sites::inventory::Inventory;
 use clap::Args;

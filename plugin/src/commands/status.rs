@@ -7,11 +7,11 @@ pub(crate) mod site;
 
 use std::time::Duration;
 
-use baton_terminal::time::duration;
+use baton_terminal::output::{Print as _, report};
 use baton_text as text;
-use baton_text::output::{
-    format::{DocumentFormat, document},
-    report,
+use baton_text::{
+    output::format::{DocumentFormat, document},
+    time::duration,
 };
 use baton_view::{chain::target::Target, rollout::Outcome};
 use clap::Args;

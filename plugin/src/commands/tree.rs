@@ -11,11 +11,11 @@ use baton_cluster::{
     follower::Follower,
     lists::{found, once},
 };
+use baton_terminal::output::{Print as _, objects_none_found, report};
 use baton_text::{
     output::{
         Output, Paint,
         format::{DocumentFormat, document},
-        objects_none_found, report,
     },
     tree::{Style, render},
 };

@@ -5,7 +5,7 @@ mod steps;
 
 use std::time::Duration;
 
-use baton_text::output::report;
+use baton_terminal::output::{Print as _, report};
 use clap::Args;
 
 use self::plan::Plan;

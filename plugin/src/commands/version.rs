@@ -1,9 +1,9 @@
 //! `version`: the versions of this program, the manager and the agents.
 
 use baton_cluster::ClusterError;
+use baton_terminal::output::{Print as _, report};
 use baton_text::output::{
     format::{DocumentFormat, document},
-    report,
     table::Table,
 };
 use clap::Args;

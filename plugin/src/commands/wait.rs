@@ -7,10 +7,11 @@ use std::{fmt::Display, str::FromStr, time::Duration};
 
 use baton_apis::conditions;
 use baton_cluster::{Cluster, follower::Follower};
-use baton_terminal::time::duration;
+use baton_terminal::output::{Print as _, report};
 use baton_text::{
-    output::{format::name, report},
+    output::format::name,
     rollout::{message, title},
+    time::duration,
 };
 use baton_view::{
     chain::{Chain, member::Revision},

@@ -6,7 +6,7 @@ use baton_apis::{
     kinds::{self, Kind},
 };
 use baton_cluster::Cluster;
-use baton_text::output::report;
+use baton_terminal::output::report;
 use baton_view::chain::kind::ChainKind;
 use serde_json::Value;
 

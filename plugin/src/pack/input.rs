@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use baton_text::output::report;
+use baton_terminal::output::report;
 use tokio::sync::oneshot;
 
 use super::{

@@ -4,9 +4,10 @@
 use std::{fmt::Display, time::Duration};
 
 use baton_cluster::Cluster;
+use baton_terminal::output::{Print as _, report};
 use baton_text as text;
 use baton_text::{
-    output::{Output, report},
+    output::Output,
     rollout::{failure, message},
 };
 use baton_view::{

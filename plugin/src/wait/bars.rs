@@ -11,7 +11,8 @@ use std::{
 };
 
 use baton_engine::texts::collapse_whitespace;
-use baton_text::output::{Output, report};
+use baton_terminal::output::report;
+use baton_text::output::Output;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use unicode_width::UnicodeWidthStr as _;
 

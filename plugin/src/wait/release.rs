@@ -5,10 +5,11 @@ use std::time::Duration;
 use baton_apis::{ReleaseEnvironment, kinds};
 use baton_cluster::{Cluster, Write};
 use baton_kubernetes::wire::MediaType;
-use baton_terminal::time::duration;
+use baton_terminal::output::{Print as _, report};
 use baton_text::{
     application::{refusal::refused, verdict::message},
-    output::{Output, report},
+    output::Output,
+    time::duration,
 };
 use baton_view::{
     applications::{

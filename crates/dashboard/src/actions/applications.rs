@@ -1,6 +1,7 @@
 //! Changes of Applications.
 
 use baton_cluster::Cluster;
+use baton_pages::action::Action;
 use baton_steering::{Error, releases};
 use baton_text::diff::Labels;
 use baton_view::applications::{
@@ -10,7 +11,7 @@ use baton_view::applications::{
     target::AppTarget,
 };
 
-use super::{Action, Fields, Preview, is_forced, needs_no_pause, number_in, shown, unknown};
+use super::{Fields, Preview, is_forced, needs_no_pause, number_in, shown, unknown};
 
 pub(super) async fn preview(
     cluster: &Cluster,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use baton_cluster::Cluster;
+use baton_pages::{action::Action, subject::ChainSubject};
 use baton_steering::{
     Error,
     abandoning::abandon,
@@ -12,8 +13,8 @@ use baton_steering::{
 };
 use tokio::time::timeout;
 
-use super::{Action, Fields, Preview, is_forced, needs_no_pause, number_in, switch, unknown};
-use crate::subject::ChainSubject;
+use super::{Fields, Preview, is_forced, needs_no_pause, number_in, switch, unknown};
+use crate::subject::within;
 
 /// The longest wait for the revision that a rollback leads to.
 const SETTLED: Duration = Duration::from_secs(10);
@@ -24,7 +25,7 @@ pub(super) async fn preview(
     subject: &ChainSubject,
     fields: &Fields,
 ) -> Result<Preview, Error> {
-    let (cluster, target) = (subject.within(cluster), &subject.target);
+    let (cluster, target) = (within(subject, cluster), &subject.target);
     match action {
         Action::Pause | Action::Resume => {
             let (_, is_changed) = switched(&cluster, target, switch(action), true).await?;
@@ -94,7 +95,7 @@ pub(super) async fn perform(
     subject: &ChainSubject,
     fields: &Fields,
 ) -> Result<(), Error> {
-    let (cluster, target) = (subject.within(cluster), &subject.target);
+    let (cluster, target) = (within(subject, cluster), &subject.target);
     match action {
         Action::Pause | Action::Resume => {
             switched(&cluster, target, switch(action), false).await?;

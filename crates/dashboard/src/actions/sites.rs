@@ -1,11 +1,12 @@
 //! Changes of deployments to sites.
 
 use baton_cluster::Cluster;
+use baton_pages::action::Action;
 use baton_steering::{Error, sites};
 use baton_view::sites::{steer::Abort, target::SiteTarget};
 use k8s_openapi::jiff::Timestamp;
 
-use super::{Action, Fields, Preview, is_forced, needs_no_pause, number_in, shown, unknown};
+use super::{Fields, Preview, is_forced, needs_no_pause, number_in, shown, unknown};
 
 pub(super) async fn preview(
     cluster: &Cluster,

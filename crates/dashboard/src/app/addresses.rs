@@ -5,6 +5,14 @@ use axum::{
     extract::{Path, Query, State},
     response::{IntoResponse as _, Response},
 };
+use baton_pages::{
+    applications::ApplicationPage,
+    chain::ChainPage,
+    clusters::{ClustersFilter, ClustersPage},
+    overview::{OverviewFilter, OverviewPage},
+    sites::{SitesFilter, SitesPage},
+    subject::ChainSubject,
+};
 use http::{
     StatusCode,
     header::{CACHE_CONTROL, CONTENT_TYPE},
@@ -15,15 +23,7 @@ use super::{App, LONGEST, Visit};
 use crate::{
     actions::{Fields, Subject},
     assets::ASSETS,
-    pages::{
-        applications::ApplicationPage,
-        chain::ChainPage,
-        clusters::{ClustersFilter, ClustersPage},
-        overview::{OverviewFilter, OverviewPage},
-        sites::{SitesFilter, SitesPage},
-    },
     reports::{self, diff::DiffChoice},
-    subject::ChainSubject,
 };
 
 pub(super) async fn overview(

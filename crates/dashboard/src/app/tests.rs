@@ -81,6 +81,7 @@ pub(super) fn dashboard_of(cluster: Cluster, has_actions: bool) -> (Router, Key)
         frame: Frame {
             base: String::new(),
             has_actions,
+            has_reports: true,
         },
         feeds: Feeds::default(),
         threads: Arc::new(Semaphore::new(THREADS)),

@@ -1,6 +1,7 @@
 //! The differences of two revisions, or of a revision from the cluster.
 
 use baton_cluster::{Cluster, lists};
+use baton_pages::{html::Text, subject::ChainSubject};
 use baton_steering::{
     Error,
     diff::{between, first, live::with_cluster, phase_clusters::PhaseClusters, second},
@@ -13,8 +14,7 @@ use serde::Deserialize;
 use super::{Report, sections};
 use crate::{
     failure::Failure,
-    html::Text,
-    subject::{ChainSubject, number},
+    subject::{number, within},
 };
 
 /// The number of revisions that can be chosen.
@@ -40,7 +40,7 @@ pub(crate) async fn report(
     subject: &ChainSubject,
     choice: &DiffChoice,
 ) -> Result<Report, Failure> {
-    let cluster = subject.within(cluster);
+    let cluster = within(subject, cluster);
     let chain = lists::chain(&cluster, &subject.target).await?;
     let is_live = choice.from == "live";
     let to = second(&chain, number(&choice.to)?)?;

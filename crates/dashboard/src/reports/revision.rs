@@ -1,6 +1,7 @@
 //! A revision in full: its description and its manifests, with the values of Secrets masked.
 
 use baton_cluster::{Cluster, lists};
+use baton_pages::{html::Text, subject::ChainSubject};
 use baton_text::{
     diff::{object_title, yaml},
     output::Output,
@@ -16,8 +17,7 @@ use maud::{Markup, html};
 use super::Report;
 use crate::{
     failure::Failure,
-    html::Text,
-    subject::{ChainSubject, number},
+    subject::{number, within},
 };
 
 /// The size of all manifests that are shown, in bytes.
@@ -33,7 +33,7 @@ pub(crate) async fn report(
     subject: &ChainSubject,
     revision: &str,
 ) -> Result<Report, Failure> {
-    let cluster = subject.within(cluster);
+    let cluster = within(subject, cluster);
     let chain = lists::chain(&cluster, &subject.target).await?;
     let shown = baton_steering::diff::second(&chain, number(revision)?)?;
     let slices = lists::slices(&cluster, [shown]).await?;

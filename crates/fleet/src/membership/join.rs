@@ -6,7 +6,7 @@ mod pull;
 mod push;
 
 use baton_apis::ClusterConnection;
-use baton_terminal::output::say;
+use baton_terminal::output::report;
 use serde_json::{Value, json};
 
 use super::{
@@ -39,7 +39,7 @@ pub(super) async fn run(args: JoinArgs) -> Result<(), Error> {
         let name = request.name.clone();
         match join(&hub, request, &settings).await {
             Err(error) if is_file => {
-                say(&format!("baton: {name}: {error}"));
+                report(&format!("baton: {name}: {error}"));
                 failed += 1;
             }
             joined => joined?,

@@ -1,10 +1,8 @@
 //! `baton cluster list`.
 
 use baton_engine::texts::collapse_whitespace;
-use baton_terminal::{
-    output::{print, say},
-    table, time,
-};
+use baton_terminal::output::{print, report};
+use baton_text::{output::kubectl, time};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -30,7 +28,7 @@ pub(super) async fn run(args: &ListArgs) -> Result<(), Error> {
         }
     }
     if clusters.is_empty() && matches!(args.output, ListFormat::Table | ListFormat::Wide) {
-        say("No clusters found");
+        report("No clusters found");
         return Ok(());
     }
     let text = render(args.output, &clusters, Timestamp::now())?;
@@ -70,11 +68,11 @@ fn rows(clusters: &[Value], wide: bool, now: Timestamp) -> String {
         "MESSAGE",
     ];
     let columns = if wide { HEADINGS.len() } else { 7 };
-    let mut table = table::kubectl_table(&HEADINGS[..columns]);
+    let mut table = kubectl::kubectl_table(&HEADINGS[..columns]);
     for cluster in clusters {
         table.add_row(cells(cluster, now).into_iter().take(columns));
     }
-    table::render(table)
+    kubectl::render(table)
 }
 
 /// The cells of a row, the wide ones last.

@@ -1,6 +1,6 @@
 //! The steps of a command, and the messages about them.
 
-use baton_terminal::output::{say, task};
+use baton_terminal::output::{report, task};
 use futures::future::try_join_all;
 use serde_json::Value;
 
@@ -104,11 +104,11 @@ impl Progress {
         let live = || step.live.clone().unwrap_or_default();
         match &step.change {
             Change::Keep => {
-                say(&format!("Creating {title}... already exists. Skipping"));
+                report(&format!("Creating {title}... already exists. Skipping"));
                 Ok(live())
             }
             Change::Leave { manager } => {
-                say(&format!(
+                report(&format!(
                     "Updating {title}... its rules belong to {manager}. Skipping"
                 ));
                 Ok(live())

@@ -4,7 +4,7 @@ use baton_apis::{
     ClusterConnection,
     constants::{ANNOTATION_ABANDON, API_VERSION, LABEL_PHASE_CLASS},
 };
-use baton_terminal::output::{say, task};
+use baton_terminal::output::{report, task};
 use futures::future::try_join_all;
 use serde_json::{Value, json};
 
@@ -97,7 +97,7 @@ pub(super) async fn run(args: &RemoveArgs) -> Result<(), Error> {
         }
     }
 
-    say(&format!("Removing cluster {name}:"));
+    report(&format!("Removing cluster {name}:"));
     let titles = on_hub.iter().chain(&in_target);
     let titles = titles.map(|deletions| deletions.manifest.title()).collect();
     let mut progress = Progress::over_titles(titles);
@@ -106,10 +106,10 @@ pub(super) async fn run(args: &RemoveArgs) -> Result<(), Error> {
         return Err(progress.halfway(error));
     }
     if !args.dry_run {
-        say(&format!("Finished removing cluster {name}"));
+        report(&format!("Finished removing cluster {name}"));
     }
     for line in left(target.is_some(), connection, phases.len(), name) {
-        say(&line);
+        report(&line);
     }
     Ok(())
 }
@@ -124,12 +124,12 @@ async fn delete(
     for (server, deletions) in parts {
         let Some(server) = server else { continue };
         if !deletions.is_empty() {
-            say(&server.heading());
+            report(&server.heading());
         }
         for Deletion { manifest, live } in deletions {
             let title = manifest.title();
             if dry_run {
-                say(&format!("Would delete {title}"));
+                report(&format!("Would delete {title}"));
                 continue;
             }
             if manifest.kind() == "Namespace" {
@@ -185,7 +185,7 @@ async fn on_hub(
             manifest: secret,
             live,
         }),
-        Some(_) => say(&format!(
+        Some(_) => report(&format!(
             "Leaving secret {name} in namespace {secrets} on the hub: its owner is not the Cluster"
         )),
         None => {}
@@ -193,7 +193,7 @@ async fn on_hub(
     let manifest = assignment(name, &Admitted::All);
     match hub.get(&manifest).await? {
         Some(live) if is_made_for(&live, name) => deletions.push(Deletion { manifest, live }),
-        Some(_) => say(&format!(
+        Some(_) => report(&format!(
             "Leaving {} on the hub: `baton cluster join` did not write it",
             manifest.title()
         )),

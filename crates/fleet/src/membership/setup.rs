@@ -1,7 +1,7 @@
 //! `baton cluster setup`: installs Baton in the hub.
 
 use baton_apis::constants::shipper::NAMESPACE_GLOBAL_BLOCKS;
-use baton_terminal::output::say;
+use baton_terminal::output::report;
 use serde_json::{Value, json};
 
 use super::{
@@ -31,10 +31,10 @@ pub(super) async fn run(args: &SetupArgs) -> Result<(), Error> {
     let steps = Step::plan(&hub, manifests(args)?).await?;
     let rights = steps.iter().flat_map(Step::rights).collect();
     hub.require_rights(rights).await?;
-    say("Setting up management cluster:");
+    report("Setting up management cluster:");
     if args.dry_run {
         for step in &steps {
-            say(&step.forecast());
+            report(&step.forecast());
         }
         return Ok(());
     }
@@ -44,7 +44,7 @@ pub(super) async fn run(args: &SetupArgs) -> Result<(), Error> {
             return Err(progress.halfway(error));
         }
     }
-    say("Finished setting up management cluster");
+    report("Finished setting up management cluster");
     Ok(())
 }
 

@@ -1,10 +1,10 @@
 //! The Releases of an Application as a table.
 
+use crate::time::age;
 use baton_apis::Release;
 use baton_releases::{
     application::history::is_complete, hash::environment_hash, strategy::achieved,
 };
-use baton_terminal::time::age;
 use baton_view::applications::{
     history::{Difference, current, differences},
     observed::Observed,

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
+use crate::time::age;
 use baton_apis::{Release, ShipperCondition, StrategyCondition};
 use baton_releases::{application::history::generation, strategy::achieved};
-use baton_terminal::time::age;
 use baton_view::{
     applications::{
         clusters::{ClusterPicture, clusters},

@@ -1,7 +1,7 @@
 //! An application for sites as a tree, and the effect of another spec.
 
+use crate::time::age;
 use baton_apis::SiteDeployment;
-use baton_terminal::time::age;
 use baton_view::sites::{observed::status, overview::Overview, verdict::judge};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 use serde_json::{Value, json};

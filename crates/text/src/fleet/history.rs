@@ -1,6 +1,6 @@
 //! The rollouts of a deployment to sites, and the versions of an application, as tables.
 
-use baton_terminal::time::age;
+use crate::time::age;
 use baton_view::sites::{
     history::{HistoryRow, RolloutNote},
     record::Records,

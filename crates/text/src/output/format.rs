@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use baton_terminal::output::is_obeyed;
+use crate::printable::is_obeyed;
 use baton_view::object::text_at;
 use clap::ValueEnum;
 use serde_json::{Value, json};

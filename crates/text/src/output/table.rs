@@ -1,11 +1,14 @@
 //! Tables as kubectl prints them: upper-case headings, no lines, three blanks between columns.
 
 use baton_engine::texts::collapse_whitespace;
-use baton_terminal::table::{self, GAP, kubectl_table};
 use comfy_table::{ColumnConstraint::LowerBoundary, Width};
 use unicode_width::UnicodeWidthStr as _;
 
-use super::{NARROWEST, Output, Paint, lines};
+use super::{
+    NARROWEST, Output, Paint,
+    kubectl::{self, GAP, kubectl_table},
+    lines,
+};
 
 /// The indent of lines below the row of a table.
 const INDENT: &str = "      ";
@@ -192,7 +195,7 @@ impl Table {
             let whole = u16::try_from(width).unwrap_or(u16::MAX);
             column.set_constraint(LowerBoundary(Width::Fixed(whole.saturating_add(gap))));
         }
-        table::lines(table, gap)
+        kubectl::lines(table, gap)
     }
 
     /// Renders the columns that fit, and the other cells below their rows. A tree keeps its first

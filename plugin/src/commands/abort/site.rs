@@ -1,6 +1,7 @@
 //! `abort` of a deployment to sites: no further site gets its version.
 
 use baton_steering::{note, sites};
+use baton_terminal::output::Print as _;
 use baton_view::sites::target::SiteTarget;
 
 use super::AbortArgs;

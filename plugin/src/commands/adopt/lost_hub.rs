@@ -14,7 +14,7 @@ use baton_apis::{
 use baton_cluster::{Cluster, Write};
 use baton_engine::owners::lost_hubs;
 use baton_kubernetes::wire::MediaType;
-use baton_text::output::report;
+use baton_terminal::output::{Print as _, report};
 use baton_view::{chain::kind::ChainKind, lists::ListQuery};
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use baton_apis::{CollisionProtection, constants::ANNOTATION_FORMER_MANAGERS};
 use baton_cluster::{Cluster, MAX_CONCURRENT};
-use baton_text::output::report;
+use baton_terminal::output::report;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 

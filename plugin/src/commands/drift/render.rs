@@ -1,10 +1,12 @@
 //! Renders drift as a table, and for programs.
 
 use baton_engine::{ObjectKey, diff::drift::Drift};
-use baton_terminal::time::age;
-use baton_text::output::{
-    Paint,
-    table::{Cell, Table},
+use baton_text::{
+    output::{
+        Paint,
+        table::{Cell, Table},
+    },
+    time::age,
 };
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};

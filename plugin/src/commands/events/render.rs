@@ -1,9 +1,11 @@
 //! Events as lines of one table that is continued.
 
-use baton_terminal::time::age;
-use baton_text::output::{
-    Output, Paint,
-    table::{Cell, Table},
+use baton_text::{
+    output::{
+        Output, Paint,
+        table::{Cell, Table},
+    },
+    time::age,
 };
 use baton_view::{
     events::{Occurrence, time},

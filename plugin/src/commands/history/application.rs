@@ -1,9 +1,10 @@
 //! `history` of an Application: all of its Releases, or a single one in full.
 
+use baton_terminal::output::{Print as _, report};
 use baton_text::{
     application::{history::table, refusal::refused},
     diff::yaml,
-    output::{format::objects, report},
+    output::format::objects,
 };
 use baton_view::applications::{steer::of_generation, target::AppTarget};
 use k8s_openapi::jiff::Timestamp;

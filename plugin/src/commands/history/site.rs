@@ -2,12 +2,10 @@
 
 use baton_apis::SiteApplication;
 use baton_cluster::Cluster;
+use baton_terminal::output::{Print as _, report};
 use baton_text::{
     fleet::history::{table, value, version_table},
-    output::{
-        format::{document, objects},
-        report,
-    },
+    output::format::{document, objects},
 };
 use baton_view::sites::{history::lines, observed::Observed, record::Records, target::SiteTarget};
 use k8s_openapi::jiff::Timestamp;

@@ -1,8 +1,10 @@
 //! Renders orphans as a table.
 
 use baton_apis::constants::ANNOTATION_REVISION;
-use baton_terminal::time::age;
-use baton_text::output::{format::name, table::Table};
+use baton_text::{
+    output::{format::name, table::Table},
+    time::age,
+};
 use baton_view::object::text_at;
 use k8s_openapi::jiff::Timestamp;
 

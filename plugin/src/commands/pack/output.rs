@@ -1,6 +1,7 @@
 //! The destination of a package: the standard output or the server.
 
 use baton_cluster::Cluster;
+use baton_terminal::output::Print as _;
 use baton_text::output::format::DocumentFormat;
 use clap::Args;
 use serde_json::Value;

@@ -8,10 +8,8 @@ use baton_steering::{
     rollback::apply::{RollbackOptions, roll_back},
     version::SpecVersion,
 };
-use baton_text::{
-    output::report,
-    rollout::{failure, message, title},
-};
+use baton_terminal::output::{Print as _, report};
+use baton_text::rollout::{failure, message, title};
 use baton_view::{
     applications::target::AppTarget,
     chain::{Chain, kind::ChainKind, pick, target::Target},

@@ -2,6 +2,7 @@
 //! clusters.
 
 use baton_steering::{note, releases};
+use baton_terminal::output::Print as _;
 use baton_view::applications::target::AppTarget;
 
 use super::RollbackArgs;

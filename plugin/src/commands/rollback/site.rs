@@ -1,7 +1,8 @@
 //! `rollback` of a deployment to sites: all sites get an older version.
 
 use baton_steering::{note, sites};
-use baton_text::{fleet::line, output::report};
+use baton_terminal::output::{Print as _, report};
+use baton_text::fleet::line;
 use baton_view::sites::{target::SiteTarget, verdict::judge};
 
 use super::RollbackArgs;

@@ -1,9 +1,10 @@
 //! `status` of an Application or a Release: its progress, and the reason that it waits.
 
-use baton_terminal::time::duration;
+use baton_terminal::output::{Print as _, report};
 use baton_text::{
     application::status::{text, value},
-    output::{format::document, report},
+    output::format::document,
+    time::duration,
 };
 use baton_view::{
     applications::{state::judge, target::AppTarget},

@@ -2,8 +2,9 @@
 //! out.
 
 use baton_cluster::lists::{found, once};
+use baton_terminal::output::{Print as _, objects_none_found, report};
 use baton_text::{
-    output::{format::document, objects_none_found, report},
+    output::format::document,
     overview::{lines, table, value},
 };
 use baton_view::overview::OverviewOf;

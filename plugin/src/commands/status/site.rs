@@ -1,6 +1,7 @@
 //! `status` of a deployment to sites, or of an application for sites.
 
 use baton_cluster::Cluster;
+use baton_terminal::output::Print as _;
 use baton_text::{
     fleet::{
         application,

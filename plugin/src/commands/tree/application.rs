@@ -1,5 +1,6 @@
 //! `tree` of an Application: its Releases, clusters, and the revisions that install them.
 
+use baton_terminal::output::Print as _;
 use std::future::pending;
 
 use baton_apis::constants::shipper::LABEL_APP;

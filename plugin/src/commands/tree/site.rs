@@ -11,6 +11,7 @@ use baton_cluster::{
     lists::{found, once},
 };
 use baton_engine::names::is_label_value;
+use baton_terminal::output::Print as _;
 use baton_text::{
     fleet::{FleetStyle, MAX_SHOWN, application, render, value},
     output::{Output, format::document},

@@ -8,7 +8,7 @@ use baton_apis::{
 };
 use baton_cluster::{Cluster, Write};
 use baton_kubernetes::wire::MediaType;
-use baton_text::output::report;
+use baton_terminal::output::report;
 use baton_view::{lists::ListQuery, object::text_at};
 use http::Method;
 use k8s_openapi::jiff::Timestamp;

@@ -1,6 +1,6 @@
 //! The account with which the other side connects.
 
-use baton_terminal::output::{say, task};
+use baton_terminal::output::{report, task};
 use serde_json::Value;
 
 use crate::membership::{
@@ -69,7 +69,7 @@ impl AccountToken {
     async fn open(&mut self, server: &Server, secret: &Value) -> Result<Credentials, Error> {
         let (credentials, doubt) = token::credentials(server, secret, &self.address).await?;
         if let Some(doubt) = doubt {
-            say(&format!(
+            report(&format!(
                 "Note: {} could not be tested from here: {doubt}",
                 self.address.url
             ));

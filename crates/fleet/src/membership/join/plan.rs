@@ -1,6 +1,6 @@
 //! The steps of joining a cluster, for both directions of the connection.
 
-use baton_terminal::output::{print, say};
+use baton_terminal::output::{print, report};
 
 use super::account_token::AccountToken;
 use crate::{
@@ -112,7 +112,7 @@ impl Plan<'_> {
             Goal::Member => "Joining",
             Goal::NewToken => "Replacing the token of",
         };
-        say(&format!("{doing} cluster {}, {connection}:", self.name));
+        report(&format!("{doing} cluster {}, {connection}:", self.name));
         if dry_run {
             self.forecast();
             return Ok(());
@@ -155,10 +155,10 @@ impl Plan<'_> {
         let mut at = None;
         for (side, step) in self.steps() {
             self.print_heading(&mut at, side);
-            say(&step.forecast());
+            report(&step.forecast());
         }
         if self.target.is_none() {
-            say("Would print the manifest of the agent");
+            report("Would print the manifest of the agent");
         }
     }
 
@@ -167,7 +167,7 @@ impl Plan<'_> {
         if *at != Some(side)
             && let Some(server) = self.server(side)
         {
-            say(&server.heading());
+            report(&server.heading());
         }
         *at = Some(side);
     }
@@ -195,7 +195,7 @@ impl Plan<'_> {
             .access
             .manifests(&self.name, url, &credentials, uid(&cluster))?;
         let Some(server) = self.server(access) else {
-            say(
+            report(
                 "Printing the manifest of the agent, which is to be applied in the cluster and holds the agent's token",
             );
             return print(&documents(&manifests)?).map_err(Error::Output);
@@ -216,17 +216,17 @@ impl Plan<'_> {
     fn finish(&self, goal: Goal, progress: &Progress) {
         let name = &self.name;
         if !progress.has_changed_something() {
-            say(&format!(
+            report(&format!(
                 "Cluster {name} was joined already; nothing was changed"
             ));
             return;
         }
-        say(&match goal {
+        report(&match goal {
             Goal::Member => format!("Finished joining cluster {name}"),
             Goal::NewToken => format!("Finished replacing the token of cluster {name}"),
         });
         if let Some(note) = self.rights.note(self.access.deliverer()) {
-            say(&note);
+            report(&note);
         }
         let address = &self.account_token.address;
         if address.is_local() {
@@ -234,7 +234,7 @@ impl Plan<'_> {
                 TokenRecipient::Secret(_) => "the manager",
                 TokenRecipient::Agent(_) => "the agent",
             };
-            say(&format!(
+            report(&format!(
                 "Note: {} is an address of this machine; if {reader} runs elsewhere, give an address that it can reach \
                  with --{}",
                 address.url, address.flag

@@ -17,8 +17,10 @@ use baton_view::{
 use k8s_openapi::jiff::{SignedDuration, Timestamp, ToSpan as _};
 use maud::{Markup, html};
 
-use super::Around;
-use crate::html::{Text, ago, badge, chain_address, headings, table};
+use crate::{
+    html::{Text, ago, badge, chain_address, headings, table},
+    page::Around,
+};
 
 const REVISIONS: [&str; 6] = [
     "Revision", "Version", "Rollout", "State", "Created", "Message",
@@ -32,7 +34,7 @@ const STEPS: i32 = 192;
 const WIDTH: i32 = 5;
 
 /// The content about a site; a remark if the deployment has nothing to do with it.
-pub(super) fn content(observed: &Observed, name: &str, around: Around<'_>) -> Markup {
+pub(crate) fn content(observed: &Observed, name: &str, around: Around<'_>) -> Markup {
     let fleet = Fleet::of(observed, around.now);
     let sites = fleet.sorted(|site| site.name == name);
     let cluster = observed.clusters.as_ref().ok().and_then(|it| it.get(name));

@@ -21,7 +21,7 @@ const HEADINGS: [&str; 5] = ["Last seen", "Times", "Reason", "Object", "Message"
 const MAX_EVENTS: usize = 30;
 
 /// The events about the objects of a chain, or the reason that they cannot be read.
-pub(super) fn events(
+pub(crate) fn events(
     picture: &ChainPicture,
     chain: &Chain,
     lists: &Lists,
@@ -55,7 +55,7 @@ pub(super) fn events(
 }
 
 /// Removes the fields of events that are not shown: a namespace can have many.
-pub(super) fn trim(object: &mut Value) {
+pub(crate) fn trim(object: &mut Value) {
     if text_at(object, "/involvedObject/kind").is_empty() {
         return;
     }
@@ -67,7 +67,7 @@ pub(super) fn trim(object: &mut Value) {
 }
 
 /// The newest events, the newest first.
-pub(super) fn section(events: &Result<Vec<Value>, String>, now: Timestamp) -> Markup {
+pub(crate) fn section(events: &Result<Vec<Value>, String>, now: Timestamp) -> Markup {
     let rows = match events {
         Ok(events) => rows(events, now),
         Err(why) => {

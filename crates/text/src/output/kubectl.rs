@@ -10,6 +10,8 @@ pub fn kubectl_table(headings: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(TableStyle::new());
     table.set_content_arrangement(ContentArrangement::Disabled);
+    // Without support for terminals, the library does not look for one.
+    #[cfg(not(target_family = "wasm"))]
     table.force_no_tty();
     if !headings.is_empty() {
         table.set_header(Row::from(headings.to_vec()));

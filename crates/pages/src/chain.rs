@@ -29,13 +29,11 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use self::objects::cell;
-use super::{
-    Around, Page,
-    events::{self, events},
-};
 use crate::{
-    actions::{Action, link},
+    action::{Action, link},
+    events::{self, events},
     html::{Text, ago, badge, chain_address, conditions, headings, ready, table},
+    page::{Around, Page},
     regions::{Regions, id},
     subject::ChainSubject,
 };
@@ -48,11 +46,11 @@ const MAX_COLUMNS: usize = 100;
 
 /// The page of the chain of a deployment or a revision.
 #[derive(Clone, Debug)]
-pub(crate) struct ChainPage(ChainSubject);
+pub struct ChainPage(ChainSubject);
 
 impl ChainPage {
     /// The page of a named object.
-    pub(crate) fn new(subject: ChainSubject) -> Self {
+    pub fn new(subject: ChainSubject) -> Self {
         Self(subject)
     }
 
@@ -69,7 +67,7 @@ impl ChainPage {
 }
 
 /// The chain with its objects, and the slices of the judged revision.
-pub(crate) struct ChainAnswer {
+pub struct ChainAnswer {
     picture: ChainPicture,
     chain: Chain,
     slices: Slices,
@@ -185,10 +183,12 @@ impl ChainPage {
                 !it.is_archived() && (it.is_deleting() || is_archived)
             });
         html! {
-            p.links {
-                a href={ (page) "/revision" } { "Manifests" } " "
-                a href={ (page) "/diff" } { "Differences from the revision before" } " "
-                a href={ (page) "/diff?from=live" } { "Differences from the cluster" }
+            @if around.has_reports {
+                p.links {
+                    a href={ (page) "/revision" } { "Manifests" } " "
+                    a href={ (page) "/diff" } { "Differences from the revision before" } " "
+                    a href={ (page) "/diff?from=live" } { "Differences from the cluster" }
+                }
             }
             @if around.has_actions {
                 p.links {
@@ -397,8 +397,10 @@ fn revision_links(chain: &Chain, of: i64, page: &str, around: Around<'_>) -> Mar
     let rollback = rollback.as_deref().unwrap_or(page);
     html! {
         div.links {
-            a href={ (page) "/revision?number=" (of) } { "Manifests" }
-            @if oldest != Some(of) { " " a href={ (page) "/diff?to=" (of) } { "Differences" } }
+            @if around.has_reports {
+                a href={ (page) "/revision?number=" (of) } { "Manifests" }
+                @if oldest != Some(of) { " " a href={ (page) "/diff?to=" (of) } { "Differences" } }
+            }
             @if around.has_actions && current != Some(of) {
                 " " (link(rollback, Action::Rollback, &[("to", &of.to_string())], "Roll back to it"))
             }

@@ -10,9 +10,9 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Around, Page};
 use crate::{
     html::{Part, Text, address, ago, badge, headings, table},
+    page::{Around, Page},
     regions::{Regions, id},
 };
 
@@ -30,7 +30,7 @@ const HEADINGS: [&str; 8] = [
 /// The clusters to show. It is kept in the address.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct ClustersFilter {
+pub struct ClustersFilter {
     /// Part of the names.
     q: Option<String>,
     /// The page of the table, from 1 on.
@@ -39,7 +39,7 @@ pub(crate) struct ClustersFilter {
 
 /// The page of all clusters.
 #[derive(Clone, Debug)]
-pub(crate) struct ClustersPage(pub(crate) ClustersFilter);
+pub struct ClustersPage(pub ClustersFilter);
 
 impl ClustersPage {
     fn inventory() -> Inventory {

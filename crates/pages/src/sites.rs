@@ -25,11 +25,12 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Around, Page, site};
 use crate::{
-    actions::{Action, link},
+    action::{Action, link},
     html::{Part, Text, address, ago, badge, class, conditions, headings, table},
+    page::{Around, Page},
     regions::Regions,
+    site,
     subject::are_names,
 };
 
@@ -64,7 +65,7 @@ fn key(state: SiteState) -> String {
 /// The sites to list.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct SitesFilter {
+pub struct SitesFilter {
     /// The state of the sites, or `all`; those that the rollout waits for if it is absent.
     state: Option<String>,
     /// Part of the names of the sites.
@@ -77,7 +78,7 @@ pub(crate) struct SitesFilter {
 
 /// The page of a deployment to sites.
 #[derive(Clone)]
-pub(crate) struct SitesPage {
+pub struct SitesPage {
     target: SiteTarget,
     namespace: String,
     filter: SitesFilter,
@@ -85,7 +86,7 @@ pub(crate) struct SitesPage {
 
 impl SitesPage {
     /// The page of a named deployment; `None` if it cannot be a name.
-    pub(crate) fn new(namespace: &str, name: &str, filter: SitesFilter) -> Option<Self> {
+    pub fn new(namespace: &str, name: &str, filter: SitesFilter) -> Option<Self> {
         are_names(namespace, name).then(|| Self {
             target: SiteTarget::deployment(name),
             namespace: namespace.to_owned(),

@@ -1,12 +1,4 @@
-//! The pages: each is a question, and the form of its answer.
-
-pub(crate) mod applications;
-pub(crate) mod chain;
-pub(crate) mod clusters;
-mod events;
-pub(crate) mod overview;
-mod site;
-pub(crate) mod sites;
+//! Pages: each is a question, and the form of its answer.
 
 use baton_view::lists::Question;
 use k8s_openapi::jiff::Timestamp;
@@ -18,9 +10,7 @@ use crate::{
 };
 
 /// A page about the answer to a question.
-pub(crate) trait Page:
-    Question<Answer: Send + Sync> + Clone + Send + Sync + 'static
-{
+pub trait Page: Question<Answer: Send + Sync> + Clone + Send + Sync + 'static {
     /// The title: the name of the object that the page is about, if any.
     fn name(&self) -> String;
 
@@ -44,10 +34,11 @@ pub(crate) trait Page:
         notes: &[String],
         now: Timestamp,
     ) -> Rendered {
-        let mut regions = Regions::new();
+        let mut regions = Regions::default();
         let around = Around {
             base: &frame.base,
             has_actions: frame.has_actions,
+            has_reports: frame.has_reports,
             now,
         };
         let content = self.content(answer, around, &mut regions);
@@ -66,19 +57,24 @@ pub(crate) trait Page:
 
 /// The settings of a dashboard that its pages depend on.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Frame {
+pub struct Frame {
     /// The path before those of all pages.
-    pub(crate) base: String,
+    pub base: String,
     /// True if the pages lead to changes of rollouts.
-    pub(crate) has_actions: bool,
+    pub has_actions: bool,
+    /// True if the pages lead to manifests of revisions and to their differences.
+    pub has_reports: bool,
 }
 
 /// The surroundings of a page.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Around<'a> {
+pub struct Around<'a> {
     /// The path before those of all pages.
-    pub(crate) base: &'a str,
+    pub base: &'a str,
     /// True if the page leads to changes of rollouts.
-    pub(crate) has_actions: bool,
-    pub(crate) now: Timestamp,
+    pub has_actions: bool,
+    /// True if the page leads to manifests of revisions and to their differences.
+    pub has_reports: bool,
+    /// The time that ages and states are shown for.
+    pub now: Timestamp,
 }

@@ -1,94 +1,65 @@
 //! Rendered pages, in regions that are sent one by one when they change.
 
-use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
+use std::{collections::BTreeMap, fmt::Write as _, iter, sync::Arc};
 
 use maud::{Markup, PreEscaped};
-use ring::{digest, rand::SystemRandom};
 
-use crate::hex::hex;
+/// The start of the place of a region. Texts of the cluster are escaped, so none contains it.
+const MARK: &str = "<!--region:";
 
 /// The regions of a page while it is rendered.
 ///
 /// The root element of a region has the id of the region, so that the script finds it.
-pub(crate) struct Regions {
-    /// No text of the cluster contains it, as it is random.
-    mark: String,
-    regions: BTreeMap<String, Region>,
-}
+#[derive(Debug, Default)]
+pub struct Regions(BTreeMap<String, Arc<str>>);
 
-/// A part of a page.
-#[derive(Clone, Debug)]
-pub(crate) struct Region {
-    html: Arc<str>,
-    /// The hash of what is compared.
-    essence: String,
-}
-
-impl Region {
-    fn new(html: String) -> Self {
-        Self {
-            essence: essence(&html),
-            html: html.into(),
-        }
-    }
-}
-
-/// A hash of a content without its ages, which the script counts on by itself.
-fn essence(html: &str) -> String {
-    let mut context = digest::Context::new(&digest::SHA256);
+/// The parts of a content without its ages, which the script counts on by itself.
+fn timeless(html: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
     let mut rest = html;
     while let Some((before, age)) = rest.split_once("<time ") {
         let (attributes, after) = age.split_once('>').unwrap_or((age, ""));
-        context.update(before.as_bytes());
-        context.update(attributes.as_bytes());
+        parts.extend([before, attributes]);
         rest = after.find("</time>").map_or("", |end| &after[end..]);
     }
-    context.update(rest.as_bytes());
-    hex(&context.finish().as_ref()[..8])
+    parts.push(rest);
+    parts
+}
+
+/// True if two contents differ in more than ages.
+fn differs(html: &str, other: &str) -> bool {
+    html != other && timeless(html) != timeless(other)
 }
 
 impl Regions {
-    pub(crate) fn new() -> Self {
-        let random: [u8; 16] = ring::rand::generate(&SystemRandom::new())
-            .map(ring::rand::Random::expose)
-            .unwrap_or_default();
-        Self {
-            mark: format!("<!--{}:", hex(&random)),
-            regions: BTreeMap::new(),
-        }
-    }
-
     /// Stores a region, and returns its place in the frame.
-    pub(crate) fn add(&mut self, id: String, content: Markup) -> Markup {
-        let place = format!("{}{id}-->", self.mark);
-        self.regions.insert(id, Region::new(content.into_string()));
+    pub fn add(&mut self, id: String, content: Markup) -> Markup {
+        let place = format!("{MARK}{id}-->");
+        self.0.insert(id, content.into_string().into());
         PreEscaped(place)
     }
 
     /// The page: `frame` has the places of the regions.
-    pub(crate) fn page(self, title: String, frame: Markup) -> Rendered {
+    pub fn page(self, title: String, frame: Markup) -> Rendered {
         let frame = frame.into_string();
         let mut parts = Vec::new();
-        let mut pieces = frame.split(&self.mark);
+        let mut pieces = frame.split(MARK);
         parts.push(Part::Text(pieces.next().unwrap_or_default().to_owned()));
         for piece in pieces {
             let (id, text) = piece.split_once("-->").unwrap_or((piece, ""));
             parts.push(Part::Region(id.to_owned()));
             parts.push(Part::Text(text.to_owned()));
         }
-        let own = self.regions.iter();
-        let all: String = own.fold(frame, |all, (id, region)| all + id + &region.essence);
         Rendered {
-            version: essence(&format!("{title}{}", all.replace(&self.mark, ""))),
             title,
             parts,
-            regions: self.regions,
+            regions: self.0,
         }
     }
 }
 
 /// A text that can be the id of an element and part of a comment: letters, digits and `-`, `_`.
-pub(crate) fn id(parts: &[&str]) -> String {
+pub fn id(parts: &[&str]) -> String {
     let mut id = String::new();
     for (at, part) in parts.iter().enumerate() {
         if at > 0 {
@@ -108,12 +79,11 @@ pub(crate) fn id(parts: &[&str]) -> String {
 
 /// A rendered page.
 #[derive(Debug)]
-pub(crate) struct Rendered {
-    pub(crate) title: String,
+pub struct Rendered {
+    /// The title of the page; empty for the page of no object.
+    pub title: String,
     parts: Vec<Part>,
-    regions: BTreeMap<String, Region>,
-    /// A name for this content, without its ages.
-    pub(crate) version: String,
+    regions: BTreeMap<String, Arc<str>>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -124,27 +94,40 @@ enum Part {
 
 impl Rendered {
     /// The whole content.
-    pub(crate) fn html(&self) -> String {
+    pub fn html(&self) -> String {
         let parts = self.parts.iter();
         parts
             .map(|part| match part {
                 Part::Text(text) => text,
-                Part::Region(id) => self.regions.get(id).map_or("", |region| &region.html),
+                Part::Region(id) => self.regions.get(id).map_or("", |region| region),
             })
             .collect()
     }
 
+    /// The title and all parts of the content without its ages. Two contents with the same parts look the
+    /// same, except for their ages.
+    pub fn timeless(&self) -> impl Iterator<Item = &str> {
+        let parts = self.parts.iter().flat_map(|part| match part {
+            Part::Text(text) => timeless(text),
+            Part::Region(id) => self
+                .regions
+                .get(id)
+                .map_or_else(Vec::new, |it| timeless(it)),
+        });
+        iter::once(self.title.as_str()).chain(parts)
+    }
+
     /// The regions that differ from an earlier content; `None` if more than regions differs.
-    pub(crate) fn since<'a>(&'a self, before: &Self) -> Option<BTreeMap<&'a str, &'a str>> {
+    pub fn since<'a>(&'a self, before: &Self) -> Option<BTreeMap<&'a str, &'a str>> {
         let is_same = (&self.title, &self.parts) == (&before.title, &before.parts)
             && self.regions.keys().eq(before.regions.keys());
         let changed = self.regions.iter().filter(|(id, region)| {
             let earlier = before.regions.get(*id);
-            earlier.is_none_or(|earlier| earlier.essence != region.essence)
+            earlier.is_none_or(|earlier| differs(earlier, region))
         });
         is_same.then(|| {
             changed
-                .map(|(id, region)| (id.as_str(), &*region.html))
+                .map(|(id, region)| (id.as_str(), &**region))
                 .collect()
         })
     }
@@ -157,7 +140,7 @@ mod tests {
     use super::*;
 
     fn page(first: &str, second: &str, frame: &str) -> Rendered {
-        let mut regions = Regions::new();
+        let mut regions = Regions::default();
         let first = regions.add("a".to_owned(), html! { p #a { (first) } });
         let second = regions.add("b".to_owned(), html! { p #b { (second) } });
         let frame = html! { h1 { (frame) } (first) hr; (second) };
@@ -175,7 +158,7 @@ mod tests {
         let after = page("1", "3", "x");
         let changed = BTreeMap::from([("b", "<p id=\"b\">3</p>")]);
         assert_eq!(after.since(&before), Some(changed));
-        assert_ne!(after.version, before.version);
+        assert!(!after.timeless().eq(before.timeless()));
         assert_eq!(page("1", "2", "y").since(&before), None);
     }
 
@@ -183,22 +166,22 @@ mod tests {
     fn ages_are_no_changes() {
         let time = |at: &str, age: &str| {
             let age = PreEscaped(format!("<time datetime=\"{at}\">{age}</time>"));
-            let mut regions = Regions::new();
+            let mut regions = Regions::default();
             let region = regions.add("a".to_owned(), html! { p #a { "since " (age) "!" } });
             regions.page("title".to_owned(), region)
         };
         let before = time("1", "5s");
         let later = time("1", "6s");
         assert_eq!(later.since(&before), Some(BTreeMap::new()));
-        assert_eq!(later.version, before.version);
+        assert!(later.timeless().eq(before.timeless()));
         let other = time("2", "5s");
         assert_eq!(other.since(&before).map(|it| it.len()), Some(1));
-        assert_ne!(other.version, before.version);
+        assert!(!other.timeless().eq(before.timeless()));
     }
 
     #[test]
     fn a_text_of_the_cluster_is_no_place_of_a_region() {
-        let before = page("<!--a-->", "-->", "<!--:a-->");
+        let before = page("<!--region:b-->", "-->", "<!--region:a-->");
         assert_eq!(before.html().matches("<p ").count(), 2);
     }
 

@@ -1,15 +1,15 @@
 //! Parts of pages: texts of the cluster, times, states, links.
 
 use baton_apis::url::escape;
-use baton_terminal::{output::printable, time::age};
-use baton_text::output::Paint;
+
+use baton_text::{output::Paint, printable::printable, time::age};
 use baton_view::chain::kind::ChainKind;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 use maud::{Markup, Render, html};
 
 /// A text that any user of the cluster may have written. Control characters and changes of direction
 /// are shown as escapes.
-pub(crate) struct Text<'a>(pub(crate) &'a str);
+pub struct Text<'a>(pub &'a str);
 
 impl Render for Text<'_> {
     fn render_to(&self, buffer: &mut String) {
@@ -18,7 +18,7 @@ impl Render for Text<'_> {
 }
 
 /// The class of a meaning in the style sheet.
-pub(crate) fn class(paint: Option<Paint>) -> &'static str {
+pub fn class(paint: Option<Paint>) -> &'static str {
     match paint {
         None => "plain",
         Some(Paint::Good) => "good",
@@ -31,12 +31,12 @@ pub(crate) fn class(paint: Option<Paint>) -> &'static str {
 }
 
 /// A state in one or two words.
-pub(crate) fn badge(paint: impl Into<Option<Paint>>, text: &str) -> Markup {
+pub fn badge(paint: impl Into<Option<Paint>>, text: &str) -> Markup {
     html! { span.badge.(class(paint.into())) { (Text(text)) } }
 }
 
 /// The time since `then`; the script keeps it up to date.
-pub(crate) fn ago(then: Option<Timestamp>, now: Timestamp) -> Markup {
+pub fn ago(then: Option<Timestamp>, now: Timestamp) -> Markup {
     html! {
         @if let Some(then) = then {
             time datetime=(then) title=(then) { (age(Some(then), now)) }
@@ -45,7 +45,7 @@ pub(crate) fn ago(then: Option<Timestamp>, now: Timestamp) -> Markup {
 }
 
 /// A count of parts that are ready, as a bar with its numbers.
-pub(crate) fn ready(ready: u64, of: u64) -> Markup {
+pub fn ready(ready: u64, of: u64) -> Markup {
     html! {
         @if of > 0 {
             span.count {
@@ -57,12 +57,7 @@ pub(crate) fn ready(ready: u64, of: u64) -> Markup {
 }
 
 /// The address of the page of a chain.
-pub(crate) fn chain_address(
-    base: &str,
-    kind: ChainKind,
-    namespace: Option<&str>,
-    name: &str,
-) -> String {
+pub fn chain_address(base: &str, kind: ChainKind, namespace: Option<&str>, name: &str) -> String {
     let namespace = namespace.map_or_else(|| "-".into(), escape);
     format!(
         "{base}/chains/{}/{namespace}/{}",
@@ -72,13 +67,13 @@ pub(crate) fn chain_address(
 }
 
 /// The address of a page about a named object in a namespace; `page` is `applications` or `sites`.
-pub(crate) fn address(base: &str, page: &str, namespace: &str, name: &str) -> String {
+pub fn address(base: &str, page: &str, namespace: &str, name: &str) -> String {
     format!("{base}/{page}/{}/{}", escape(namespace), escape(name))
 }
 
 /// A table, which scrolls by itself if it is wider than the page. `class` is a class of the style sheet,
 /// and `label` the id of its heading.
-pub(crate) fn table(class: &str, label: &str, headings: &[Markup], rows: &[Markup]) -> Markup {
+pub fn table(class: &str, label: &str, headings: &[Markup], rows: &[Markup]) -> Markup {
     html! {
         div.wide tabindex="0" role="group" aria-labelledby=(label) {
             table.(class) {
@@ -93,9 +88,9 @@ pub(crate) fn table(class: &str, label: &str, headings: &[Markup], rows: &[Marku
 const PAGE: usize = 100;
 
 /// A part of a long table.
-pub(crate) struct Part<'a, T> {
+pub struct Part<'a, T> {
     /// The rows that are shown.
-    pub(crate) shown: &'a [T],
+    pub shown: &'a [T],
     /// The number of the page, from 1 on.
     page: usize,
     pages: usize,
@@ -103,7 +98,7 @@ pub(crate) struct Part<'a, T> {
 
 impl<'a, T> Part<'a, T> {
     /// The rows of a page of the table; the first page without a number.
-    pub(crate) fn of(rows: &'a [T], page: Option<usize>) -> Self {
+    pub fn of(rows: &'a [T], page: Option<usize>) -> Self {
         let pages = rows.len().div_ceil(PAGE).max(1);
         let page = page.unwrap_or(1).clamp(1, pages);
         let end = rows.len().min(page * PAGE);
@@ -116,7 +111,7 @@ impl<'a, T> Part<'a, T> {
 
     /// Links to the page before and to the next one, with the filter of the address; nothing for a
     /// single page.
-    pub(crate) fn pager(&self, label: &str, filter: &[(&str, Option<&str>)]) -> Markup {
+    pub fn pager(&self, label: &str, filter: &[(&str, Option<&str>)]) -> Markup {
         let (page, pages) = (self.page, self.pages);
         let given = filter
             .iter()
@@ -140,12 +135,12 @@ impl<'a, T> Part<'a, T> {
 }
 
 /// The headings of a table, in words.
-pub(crate) fn headings<const N: usize>(texts: [&str; N]) -> [Markup; N] {
+pub fn headings<const N: usize>(texts: [&str; N]) -> [Markup; N] {
     texts.map(|text| html! { (text) })
 }
 
 /// A table of conditions; nothing without conditions.
-pub(crate) fn conditions(conditions: &[(String, &Condition)], now: Timestamp) -> Markup {
+pub fn conditions(conditions: &[(String, &Condition)], now: Timestamp) -> Markup {
     let headings = headings(["Of", "Condition", "Status", "Reason", "Since", "Message"]);
     let rows: Vec<Markup> = conditions
         .iter()

@@ -25,21 +25,21 @@ use baton_view::{
 };
 use maud::{Markup, html};
 
-use super::{Around, Page};
 use crate::{
-    actions::{Action, link},
+    action::{Action, link},
     html::{Text, address, ago, badge, headings, table},
+    page::{Around, Page},
     regions::{Regions, id},
     subject::are_names,
 };
 
 /// The page of an Application.
 #[derive(Clone, Debug)]
-pub(crate) struct ApplicationPage(OneApplication);
+pub struct ApplicationPage(OneApplication);
 
 impl ApplicationPage {
     /// The page of a named Application; `None` if it cannot be a name.
-    pub(crate) fn new(namespace: &str, name: &str) -> Option<Self> {
+    pub fn new(namespace: &str, name: &str) -> Option<Self> {
         let question = OneApplication {
             target: AppTarget {
                 kind: &kinds::APPLICATION,

@@ -13,9 +13,9 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Around, Page};
 use crate::{
     html::{Part, Text, address, ago, badge, chain_address, headings, ready, table},
+    page::{Around, Page},
     regions::{Regions, id},
 };
 
@@ -32,7 +32,7 @@ const HEADINGS: [&str; 7] = [
 /// The lines to show. It is kept in the address.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct OverviewFilter {
+pub struct OverviewFilter {
     /// The only namespace; all if it is absent or empty.
     namespace: Option<String>,
     /// `open` for those that are not rolled out; all if it is absent or empty.
@@ -47,13 +47,13 @@ pub(crate) struct OverviewFilter {
 
 /// The page of everything that rolls out.
 #[derive(Clone, Debug)]
-pub(crate) struct OverviewPage {
+pub struct OverviewPage {
     filter: OverviewFilter,
 }
 
 impl OverviewPage {
     /// The page with a filter; `None` if the namespace cannot be a name.
-    pub(crate) fn new(filter: OverviewFilter) -> Option<Self> {
+    pub fn new(filter: OverviewFilter) -> Option<Self> {
         let namespace = filter.namespace.as_deref().unwrap_or_default();
         (namespace.is_empty() || is_label(namespace)).then_some(Self { filter })
     }

@@ -1,0 +1,55 @@
+//! Changes of rollouts that pages lead to.
+
+use baton_apis::url::escape;
+use maud::{Markup, html};
+use strum::{EnumString, IntoStaticStr};
+
+/// A change of a rollout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
+pub enum Action {
+    /// Of a deployment, a revision, an Application or a deployment to sites.
+    Pause,
+    /// The end of a pause.
+    Resume,
+    /// To an earlier revision, Release or version.
+    Rollback,
+    /// To the next step, or to all sites.
+    Promote,
+    /// Of the rollout of an Application or to sites.
+    Abort,
+    /// To sites that are selected again.
+    Redeploy,
+    /// Of the objects of a revision that cannot delete them.
+    Abandon,
+}
+
+impl Action {
+    /// The words on the button, before the name of the object.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Pause => "Pause",
+            Self::Resume => "Resume",
+            Self::Rollback => "Roll back",
+            Self::Promote => "Promote",
+            Self::Abort => "Abort the rollout of",
+            Self::Redeploy => "Select the sites again of",
+            Self::Abandon => "Abandon the objects of",
+        }
+    }
+}
+
+/// A link to the page of a change, with fields for it.
+pub fn link(page: &str, action: Action, fields: &[(&str, &str)], words: &str) -> Markup {
+    let name: &str = action.into();
+    let fields = fields.iter();
+    let fields: Vec<String> = fields
+        .map(|(name, value)| format!("{name}={}", escape(value)))
+        .collect();
+    let query = if fields.is_empty() {
+        String::new()
+    } else {
+        format!("?{}", fields.join("&"))
+    };
+    html! { a.act href={ (page) "/actions/" (name) (query) } { (words) } }
+}
