@@ -15,8 +15,8 @@ const FILES: [&str; 3] = ["browser.mjs", "package.json", "package-lock.json"];
 /// The usual names of the program.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
-/// The tests, which the suite leaves out.
-const TESTS: [&str; 8] = [
+/// The tests, which the suite leaves out, without their module.
+const TESTS: [&str; 7] = [
     "test",
     "--bed",
     "browser",
@@ -24,7 +24,6 @@ const TESTS: [&str; 8] = [
     "suite",
     "--",
     "--ignored",
-    "browser::",
 ];
 
 /// The reason that the browser cannot be used.
@@ -51,11 +50,11 @@ pub(crate) enum Error {
     Own(io::Error),
 }
 
-/// The command that runs the tests, after npm has installed the packages of the script.
+/// The command that runs the tests of a module, after npm has installed the packages of the script.
 ///
 /// # Errors
 /// If npm or Chromium is missing, or npm fails.
-pub(crate) async fn tests(dirs: &Dirs) -> Result<Command, Error> {
+pub(crate) async fn tests(dirs: &Dirs, module: &str) -> Result<Command, Error> {
     let chromium = chromium().ok_or(Error::NoChromium)?;
     let folder = dirs.workspace.join("target/browser");
     let failed = |path: &Path| {
@@ -73,6 +72,7 @@ pub(crate) async fn tests(dirs: &Dirs) -> Result<Command, Error> {
     let mut tests = Command::new(env::current_exe().map_err(Error::Own)?);
     tests
         .args(TESTS)
+        .arg(module)
         .env("BATON_BROWSER", folder.join(FILES[0]))
         .env("BATON_CHROMIUM", chromium);
     Ok(tests)

@@ -10,8 +10,8 @@ use crate::paths::{self, Dirs};
 use crate::test::{self, retry};
 use crate::tools::{self, Tool, Toolbox};
 use crate::{
-    adversary, book, browser, cargo, check, demo, exec, fuzz, generate, image, interrupt, record,
-    release,
+    adversary, book, browser, cargo, check, demo, exec, fuzz, generate, headlamp, image, interrupt,
+    record, release,
 };
 
 /// The package and the binary of the bench.
@@ -92,6 +92,19 @@ enum Task {
         #[arg(long)]
         pictures: bool,
     },
+    /// Make the plugin for Headlamp in `target/headlamp`: the pages of the dashboard on the pages of our
+    /// kinds.
+    ///
+    /// Needs npm, and the standard library of Rust for `wasm32-wasip1`.
+    Headlamp {
+        /// Look at the plugin in Headlamp's frontend and a headless Chromium, on a control plane started
+        /// for it. Needs a gigabyte for the plugin kit of Headlamp.
+        #[arg(long)]
+        test: bool,
+        /// With `--test`: write the picture of the plugin into `docs/pictures`.
+        #[arg(long, requires = "test")]
+        pictures: bool,
+    },
     /// Build the book in `docs` into `target/book`, with a pinned mdbook.
     Book,
     /// Search all states of small worlds of revisions and objects, with the real engine.
@@ -162,6 +175,7 @@ enum Error {
     Check(#[from] check::Failed),
     Generate(#[from] generate::Error),
     Browser(#[from] browser::Error),
+    Headlamp(#[from] headlamp::Error),
     Image(#[from] image::Error),
     Release(#[from] release::Error),
     Book(#[from] book::Error),
@@ -184,6 +198,15 @@ fn bench_help() -> &'static str {
 #[must_use]
 pub fn main() -> ExitCode {
     interrupt::run(run(Cli::parse().task))
+}
+
+/// Becomes the command that looks at pages, and writes their pictures if they are wanted. Returns only
+/// with an error.
+fn look(mut tests: std::process::Command, pictures: bool) -> exec::Error {
+    if pictures {
+        tests.env("BATON_WRITE_PICTURES", "1");
+    }
+    exec::in_place(&mut tests)
 }
 
 async fn run(task: Task) -> Result<ExitCode, Error> {
@@ -218,11 +241,17 @@ async fn run(task: Task) -> Result<ExitCode, Error> {
             return Err(exec::in_place(&mut tests).into());
         }
         Task::Browser { pictures } => {
-            let mut tests = browser::tests(&dirs).await?;
-            if pictures {
-                tests.env("BATON_WRITE_PICTURES", "1");
+            return Err(look(browser::tests(&dirs, "browser::").await?, pictures).into());
+        }
+        Task::Headlamp { test, pictures } => {
+            let made = headlamp::build(&dirs).await?;
+            if test {
+                let host = headlamp::host(&dirs, &made.folder).await?;
+                let mut tests = browser::tests(&dirs, "headlamp::").await?;
+                tests.env("BATON_HEADLAMP", host);
+                return Err(look(tests, pictures).into());
             }
-            return Err(exec::in_place(&mut tests).into());
+            println!("{}\n{}", made.folder.display(), made.archive.display());
         }
         Task::Book => println!("{}", book::build(&dirs).await?.display()),
         Task::CheckModel { args } => {

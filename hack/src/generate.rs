@@ -16,7 +16,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::{Value, json};
 
 use self::manifests::Group;
-use crate::{chart, exec, paths::Dirs};
+use crate::{chart, paths::Dirs, scripts};
 
 mod api;
 mod manifests;
@@ -48,9 +48,9 @@ pub enum Error {
     /// The rules of Prometheus are no valid YAML.
     #[error("config/monitoring/rules.yaml: {0}")]
     Rules(#[from] Box<serde_saphyr::Error>),
-    /// npm cannot make the script of the dashboard.
+    /// The script of the dashboard cannot be made.
     #[error("the script of the dashboard: {0}")]
-    Npm(#[from] exec::Error),
+    Script(#[from] scripts::Error),
     /// A file or directory could not be read or written.
     #[error("{}: {source}", path.display())]
     File {

@@ -50,9 +50,13 @@ const commands = {
     const response = await page.goto(url, { waitUntil: "load" });
     return response?.status() ?? 0;
   },
-  /** Waits until the page has a text. */
+  /** Waits until the page has a text, in itself or in one of its elements with a root of their own. */
   async see({ text }) {
-    const has = (text) => document.body.innerText.replace(/\s+/g, " ").includes(text);
+    const has = (text) => {
+      const roots = [...document.querySelectorAll("*")].flatMap(({ shadowRoot }) => [...(shadowRoot?.children ?? [])]);
+      const all = [document.body, ...roots].map((part) => part.innerText).join(" ");
+      return all.replace(/\s+/g, " ").includes(text);
+    };
     const wanted = text.replace(/\s+/g, " ");
     await until(() => page.evaluate(has, wanted));
   },

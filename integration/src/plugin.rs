@@ -115,17 +115,7 @@ impl TestNamespace {
     /// Starts the plugin in the namespace and returns at once. Its standard input stays open.
     #[must_use]
     pub fn plugin_started(&self, args: &[&str]) -> Running {
-        let mut command = self.plugin_command(args);
-        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = piped.spawn().unwrap();
-        let guard = Guard::over_process(child.id());
-        let lines = lines(child.stdout.take());
-        Running {
-            child,
-            lines,
-            reported: Vec::new(),
-            _guard: guard,
-        }
+        Running::start(self.plugin_command(args))
     }
 
     /// Starts a command that waits. Returns after its first line on standard error: by then, it has
@@ -189,6 +179,21 @@ fn lines(pipe: Option<ChildStdout>) -> Receiver<String> {
 }
 
 impl Running {
+    /// Starts a command and returns at once. Its standard input stays open.
+    #[must_use]
+    pub fn start(mut command: Command) -> Self {
+        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = piped.spawn().unwrap();
+        let guard = Guard::over_process(child.id());
+        let lines = lines(child.stdout.take());
+        Self {
+            child,
+            lines,
+            reported: Vec::new(),
+            _guard: guard,
+        }
+    }
+
     /// Waits until the lines since the last call satisfy a predicate, and returns them.
     pub fn writes(&mut self, text: &str, predicate: impl Fn(&[String]) -> bool) -> Vec<String> {
         let start = Instant::now();

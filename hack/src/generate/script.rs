@@ -3,18 +3,11 @@
 //! npm and a network are needed only after a change of the sources. The first line of the bundle has
 //! the hashes of the sources and of the rest, so that a check needs neither.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
-
-use tokio::process::Command;
-
 use super::{Error, read, write};
 use crate::{
-    archive::{empty_folder, sha256},
-    exec,
+    archive::sha256,
     paths::Dirs,
+    scripts::{self, Source},
 };
 
 /// The folder with the sources.
@@ -30,7 +23,7 @@ const BUILT: &str = "dashboard.js";
 /// With `check`: [`Error::OutOfDate`] if the bundle is not that of the sources. Otherwise: if npm
 /// fails, or a file cannot be read or written.
 pub(crate) async fn script(dirs: &Dirs, check: bool) -> Result<(), Error> {
-    let sources = sources(&dirs.workspace.join(SOURCES))?;
+    let sources = scripts::sources(&dirs.workspace.join(SOURCES))?;
     let path = dirs.workspace.join(BUNDLE);
     let present = read(&path)?.unwrap_or_default();
     let present = String::from_utf8_lossy(&present);
@@ -42,33 +35,15 @@ pub(crate) async fn script(dirs: &Dirs, check: bool) -> Result<(), Error> {
     if check {
         return Err(Error::OutOfDate(vec![BUNDLE.to_owned()]));
     }
-    let script = build(&dirs.workspace.join("target/dashboard"), &sources).await?;
+    let folder = dirs.workspace.join("target/dashboard");
+    let script = scripts::build(&folder, &sources, BUILT).await?;
     write(&path, &format!("{}\n{script}", header(&sources, &script)))?;
     println!("wrote {BUNDLE}");
     Ok(())
 }
 
-/// The names and contents of the sources, by name.
-fn sources(folder: &Path) -> Result<Vec<(String, Vec<u8>)>, Error> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        |source| Error::File { path, source }
-    };
-    let mut sources = Vec::new();
-    for entry in fs::read_dir(folder).map_err(failed(folder))? {
-        let path = entry.map_err(failed(folder))?.path();
-        if path.is_file() {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let content = fs::read(&path).map_err(failed(&path))?;
-            sources.push((name.into_owned(), content));
-        }
-    }
-    sources.sort();
-    Ok(sources)
-}
-
 /// The first line of a bundle.
-fn header(sources: &[(String, Vec<u8>)], script: &str) -> String {
+fn header(sources: &[Source], script: &str) -> String {
     let mut all = Vec::new();
     for part in sources
         .iter()
@@ -84,22 +59,6 @@ fn header(sources: &[(String, Vec<u8>)], script: &str) -> String {
         short(&all),
         short(script.as_bytes())
     )
-}
-
-/// Makes the bundle in a folder of its own.
-async fn build(folder: &Path, sources: &[(String, Vec<u8>)]) -> Result<String, Error> {
-    let failed = |path: PathBuf| |source| Error::File { path, source };
-    empty_folder(folder).map_err(failed(folder.to_owned()))?;
-    for (name, content) in sources {
-        let path = folder.join(name);
-        fs::write(&path, content).map_err(failed(path))?;
-    }
-    for arguments in [&["ci", "--no-audit", "--no-fund"][..], &["run", "build"]] {
-        let mut command = Command::new("npm");
-        exec::output(command.args(arguments).current_dir(folder)).await?;
-    }
-    let path = folder.join(BUILT);
-    fs::read_to_string(&path).map_err(failed(path))
 }
 
 #[cfg(test)]

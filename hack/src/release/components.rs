@@ -17,7 +17,15 @@ use crate::{cargo, exec};
 const FORMAT: &str = "1.5";
 
 /// The members of the workspace with programs, for which cargo-cyclonedx writes a list.
-const MEMBERS: [&str; 6] = ["", "bench", "hack", "integration", "model", "plugin"];
+const MEMBERS: [&str; 7] = [
+    "",
+    "bench",
+    "crates/headlamp",
+    "hack",
+    "integration",
+    "model",
+    "plugin",
+];
 
 /// The layers of the image, in their order.
 const LAYERS: [&str; 3] = ["files and certificates", "helm", "baton"];

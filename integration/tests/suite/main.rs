@@ -63,6 +63,7 @@ mod fairness;
 mod gitops;
 mod handover;
 mod harness;
+mod headlamp;
 mod hostile_charts;
 mod hostile_clusters;
 mod kinds;
