@@ -63,6 +63,7 @@ const VALUES: [(&[&str], &str); 9] = [
             "dashboard.basePath=/baton",
             "dashboard.tlsSecret=dashboard",
             "dashboard.ingress.host=baton.example",
+            "networkPolicy.enabled=true",
         ],
         "--tls-key-file=/etc/baton/tls/tls.key",
     ),

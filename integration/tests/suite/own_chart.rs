@@ -82,8 +82,8 @@ fn findings(ns: &TestNamespace) -> (i32, Vec<String>) {
 fn other_values_are_valid(helm: &Helm<'_>, chart: &str) {
     for (values, expected) in [
         (
-            "networkPolicy.enabled=true,monitoring.dashboard=true",
-            "kind: NetworkPolicy",
+            "networkPolicy.enabled=true,dashboard.enabled=true,monitoring.dashboard=true",
+            "podSelector: { matchLabels: { app.kubernetes.io/name: baton-dashboard } }",
         ),
         (
             "tenants.enabled=true,manager.webhook=false",
