@@ -200,9 +200,9 @@ pub fn main() -> ExitCode {
     interrupt::run(run(Cli::parse().task))
 }
 
-/// Becomes the command that looks at pages, and writes their pictures if they are wanted. Returns only
-/// with an error.
-fn look(mut tests: std::process::Command, pictures: bool) -> exec::Error {
+/// Replaces this process by browser tests, which write pictures if these are wanted. Returns only with
+/// an error.
+fn run_browser_tests(mut tests: std::process::Command, pictures: bool) -> exec::Error {
     if pictures {
         tests.env("BATON_WRITE_PICTURES", "1");
     }
@@ -241,7 +241,8 @@ async fn run(task: Task) -> Result<ExitCode, Error> {
             return Err(exec::in_place(&mut tests).into());
         }
         Task::Browser { pictures } => {
-            return Err(look(browser::tests(&dirs, "browser::").await?, pictures).into());
+            let tests = browser::tests(&dirs, "browser::").await?;
+            return Err(run_browser_tests(tests, pictures).into());
         }
         Task::Headlamp { test, pictures } => {
             let made = headlamp::build(&dirs).await?;
@@ -249,7 +250,7 @@ async fn run(task: Task) -> Result<ExitCode, Error> {
                 let host = headlamp::host(&dirs, &made.folder).await?;
                 let mut tests = browser::tests(&dirs, "headlamp::").await?;
                 tests.env("BATON_HEADLAMP", host);
-                return Err(look(tests, pictures).into());
+                return Err(run_browser_tests(tests, pictures).into());
             }
             println!("{}\n{}", made.folder.display(), made.archive.display());
         }

@@ -30,8 +30,14 @@ const SHARED: [&str; 4] = [
 ];
 /// The description of the plugin for Headlamp.
 const DESCRIPTION: &str = "crates/headlamp/plugin.json";
-/// The files of a plugin in Headlamp's folder of plugins.
-const PLUGIN: [&str; 2] = ["main.js", "package.json"];
+/// The files of a plugin in Headlamp's folder of plugins: script, description and licenses.
+const PLUGIN: [&str; 3] = ["main.js", "package.json", "LICENSES.txt"];
+/// The licenses of the plugin and of the packages in its script.
+const LICENSES: [&str; 3] = [
+    "LICENSE",
+    "target/headlamp/build/node_modules/@bjorn3/browser_wasi_shim/LICENSE-MIT",
+    "target/headlamp/build/node_modules/idiomorph/LICENSE",
+];
 /// The folder with the frontend of Headlamp for the tests.
 const HOST: &str = "integration/headlamp";
 /// The program that serves it.
@@ -79,9 +85,9 @@ pub(crate) async fn build(dirs: &Dirs) -> Result<Made, Error> {
     let folder = output.join("baton");
     empty_folder(&folder).map_err(at(&folder))?;
     let description = description(dirs)?;
-    let files = PLUGIN
-        .into_iter()
-        .zip([script.as_bytes(), description.as_bytes()]);
+    let licenses = licenses(dirs)?;
+    let contents = [&script, &description, &licenses];
+    let files = PLUGIN.into_iter().zip(contents.map(String::as_bytes));
     for (name, content) in files.clone() {
         let path = folder.join(name);
         fs::write(&path, content).map_err(at(&path))?;
@@ -104,10 +110,15 @@ pub(crate) async fn host(dirs: &Dirs, plugin: &Path) -> Result<PathBuf, Error> {
         let path = folder.join(name);
         fs::write(&path, content).map_err(at(&path))?;
     }
-    for arguments in [
-        &["install", "--no-audit", "--no-fund", "--no-package-lock"][..],
-        &["run", "build"],
-    ] {
+    // Only the version of the kit is pinned, so no script of a package runs.
+    let install = [
+        "install",
+        "--no-audit",
+        "--no-fund",
+        "--no-package-lock",
+        "--ignore-scripts",
+    ];
+    for arguments in [&install[..], &["run", "build"]] {
         let mut npm = tokio::process::Command::new("npm");
         exec::output(npm.args(arguments).current_dir(&folder)).await?;
     }
@@ -144,6 +155,17 @@ fn description(dirs: &Dirs) -> Result<String, Error> {
         serde_json::from_slice(&text).map_err(|error| at(&path)(error.into()))?;
     description["version"] = env!("CARGO_PKG_VERSION").into();
     Ok(format!("{description:#}\n"))
+}
+
+/// The texts of all licenses, each below its path.
+fn licenses(dirs: &Dirs) -> Result<String, Error> {
+    let texts = LICENSES.into_iter().map(|license| {
+        let path = dirs.workspace.join(license);
+        let text = fs::read_to_string(&path).map_err(at(&path))?;
+        let name = license.rsplit("node_modules/").next().unwrap_or(license);
+        Ok(format!("{name}\n\n{text}\n"))
+    });
+    texts.collect()
 }
 
 /// A file with its name.

@@ -9,7 +9,8 @@ use serde::Deserialize;
 /// The paths of the aggregated discovery documents.
 pub(crate) const PATHS: [&str; 2] = ["/api", "/apis"];
 
-/// The kinds that a server serves, or the reason that they cannot be read.
+/// The kinds that a server serves, as they were last read, and the reason that they cannot be read
+/// now.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Discovery {
@@ -21,17 +22,19 @@ pub(crate) struct Discovery {
 impl Discovery {
     /// The location where a kind is served, or the reason that it is unknown.
     pub(crate) fn locate(&self, gvk: &Gvk) -> Result<Served, Unserved> {
-        if let Some(error) = &self.error {
-            return Err(Unserved::Unreadable(error.clone()));
-        }
         let groups = self.documents.iter().flat_map(|it| &it.items);
         let groups = groups.filter(|group| {
             let name = group.metadata.as_ref().and_then(|it| it.name.as_deref());
             name.unwrap_or_default() == gvk.group
         });
         let mut elsewhere = None;
+        let mut unreadable = self.error.clone();
         for version in groups.flat_map(|group| &group.versions) {
             let name = version.version.as_deref().unwrap_or_default();
+            if version.freshness.as_deref() == Some("Stale") {
+                let why = || "the API server cannot reach the server of this group".to_owned();
+                unreadable.get_or_insert_with(why);
+            }
             let mut resources = version.resources.iter();
             let found = resources.find(|resource| {
                 let kind = resource.response_kind.as_ref();
@@ -60,7 +63,11 @@ impl Discovery {
                 },
             });
         }
-        Err(elsewhere.map_or(Unserved::Absent, Unserved::OtherVersion))
+        Err(match (unreadable, elsewhere) {
+            (Some(why), _) => Unserved::Unreadable(why),
+            (None, Some(version)) => Unserved::OtherVersion(version),
+            (None, None) => Unserved::Absent,
+        })
     }
 }
 
@@ -84,6 +91,8 @@ mod tests {
             ]}]}]},
             {"items": [{"metadata": {"name": "shop.example"}, "versions": [
                 {"version": "v2", "resources": [resource("carts", "Cart", "Namespaced", &["list"])]},
+                {"version": "v1", "resources": []},
+            ]}, {"metadata": {"name": "away.example"}, "versions": [
                 {"version": "v1", "freshness": "Stale", "resources": []},
             ]}]},
         ]}))
@@ -113,11 +122,15 @@ mod tests {
         for absent in ["Binding", "Cart"] {
             assert_eq!(path("v1", absent), Err(Unserved::Absent));
         }
-        let unread = Discovery {
+        let away = path("away.example/v1", "Cart");
+        assert!(matches!(away, Err(Unserved::Unreadable(_))), "{away:?}");
+        // Locations stay when a later read fails.
+        let later = Discovery {
             error: Some("why".to_owned()),
-            ..Discovery::default()
+            ..discovery
         };
+        assert!(later.locate(&Gvk::new("v1", "ConfigMap")).is_ok());
         let why = Unserved::Unreadable("why".to_owned());
-        assert_eq!(unread.locate(&Gvk::new("v1", "ConfigMap")), Err(why));
+        assert_eq!(later.locate(&Gvk::new("v1", "Pod")), Err(why));
     }
 }

@@ -18,26 +18,29 @@ pub(crate) struct Wanted {
     fields: Option<String>,
     /// True if the objects never change, so that they are read once.
     is_immutable: bool,
+    /// True if only the metadata is read.
+    is_metadata: bool,
 }
 
 impl Wanted {
-    /// The list that answers a request. The plugin reads whole objects also for requests of metadata,
-    /// since watches of browsers cannot ask for less.
-    pub(crate) fn of(request: ListRequest) -> Self {
+    /// The list for a request that answers others. A list of objects that never change is read once
+    /// too.
+    pub(crate) fn of(request: ListRequest, answered: &[ListRequest]) -> Self {
         let ListRequest { path, query } = request;
         let ListQuery {
             name,
             labels,
             fields,
-            is_immutable,
-            metadata_only: _,
+            is_immutable: _,
+            metadata_only,
         } = query;
         Self {
             path,
             name,
             labels,
             fields,
-            is_immutable,
+            is_immutable: answered.iter().all(|it| it.query.is_immutable),
+            is_metadata: metadata_only,
         }
     }
 }
@@ -47,9 +50,8 @@ impl Wanted {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Read {
     pub(crate) request: Wanted,
-    /// The objects that were last read.
-    #[serde(default)]
-    objects: Vec<Value>,
+    /// The objects that were last read; absent if all reads have failed.
+    objects: Option<Vec<Value>>,
     /// The reason that the list cannot be read now.
     error: Option<String>,
     /// The HTTP status of the error.
@@ -57,9 +59,14 @@ pub(crate) struct Read {
 }
 
 impl Read {
+    /// True if all reads have failed, so that the objects are unknown.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.objects.is_none()
+    }
+
     /// The list, without the fields that a question does not read.
     pub(crate) fn list(self, trim: fn(&mut Value)) -> List {
-        let objects = self.objects.into_iter().map(|mut object| {
+        let objects = self.objects.into_iter().flatten().map(|mut object| {
             trim(&mut object);
             object
         });

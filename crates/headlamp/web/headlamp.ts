@@ -31,7 +31,8 @@ for (const [group, version, kind, plural] of KINDS) {
   pluginLib.registerRoute({
     path: `/customresources/${plural}.${group}/:namespace/:crName`,
     exact: true,
-    name: kind,
+    // Headlamp finds routes by their names too.
+    name: `Baton ${kind}`,
     sidebar: "customresources",
     component: () => {
       const { namespace, crName } = ReactRouter.useParams();

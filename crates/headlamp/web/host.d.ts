@@ -1,5 +1,5 @@
 // The part of Headlamp that the plugin uses. Headlamp provides it in a global variable, as its plugin kit
-// (@kinvolk/headlamp-plugin, 0.13 and later) expects of all plugins.
+// (@kinvolk/headlamp-plugin, tested with 0.14.0) expects of all plugins.
 
 interface ClusterRequest {
   cluster: string;

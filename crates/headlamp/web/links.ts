@@ -23,7 +23,7 @@ function pathOf(address: string, cluster: string): string | undefined {
 }
 
 /** Turns the links of a page into those of Headlamp. Links to other pages become text. */
-export function lead(content: DocumentFragment, cluster: string, history: HostHistory | undefined): void {
+export function rewriteLinks(content: DocumentFragment, cluster: string, history: HostHistory | undefined): void {
   for (const link of content.querySelectorAll<HTMLAnchorElement>("a[href]")) {
     const path = pathOf(link.getAttribute("href") ?? "", cluster);
     if (path === undefined) {

@@ -2,9 +2,9 @@
 
 import { apply } from "./change";
 import style from "./dashboard.css";
-import { follow, lead } from "./links";
+import { follow, rewriteLinks } from "./links";
 import { WatchedList } from "./lists";
-import { run, type Discovery, type Output, type Read, type Subject, type Wanted } from "./program";
+import { run, type Discovery, type Output, type Read, type Subject } from "./program";
 import { tick } from "./times";
 
 /** The time from a change to the next rendering, in milliseconds: changes come in bursts. */
@@ -13,8 +13,8 @@ const BURST = 100;
 const LONGEST = 30_000;
 /** The pause after a rendering, as a multiple of its time. */
 const PAUSES = 4;
-/** The shortest time between two looks at the kinds of the server, in milliseconds. */
-const KINDS_VALID = 30_000;
+/** The shortest time between two reads of the kinds of the server, in milliseconds. */
+const KINDS_VALID = 25_000;
 /** The format of the documents about all kinds. */
 const DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -25,6 +25,8 @@ export class PageElement extends HTMLElement {
   history: HostHistory | undefined;
   private session: Session | undefined;
   private clock: number | undefined;
+  /** True if the content is a page, which stays while a later one cannot be drawn. */
+  private hasPage = false;
   private content: HTMLElement | undefined;
   private trouble: HTMLElement | undefined;
 
@@ -58,6 +60,7 @@ export class PageElement extends HTMLElement {
 
   private restart(): void {
     this.session?.close();
+    this.hasPage = false;
     this.content?.replaceChildren("Reading …");
     this.say("");
     const subject = {
@@ -75,17 +78,20 @@ export class PageElement extends HTMLElement {
     this.trouble.textContent = trouble;
   }
 
-  private show({ html, trouble }: Output): void {
+  private show({ html, trouble, isGone }: Output): void {
     if (this.content === undefined) return;
-    const prefix = html === undefined ? "" : "Not up to date: ";
-    this.say(trouble === undefined ? "" : prefix + trouble);
+    this.hasPage = !isGone && (this.hasPage || html !== undefined);
+    const prefix = this.hasPage ? "Not up to date: " : "";
+    // While lists are missing, the page stays as it is.
+    if (trouble !== undefined) this.say(prefix + trouble);
+    else if (html !== undefined) this.say("");
     if (html !== undefined) {
       const page = document.createElement("template");
       page.innerHTML = html;
-      lead(page.content, this.getAttribute("cluster") ?? "", this.history);
+      rewriteLinks(page.content, this.getAttribute("cluster") ?? "", this.history);
       apply(this.content, { page: page.innerHTML });
       tick(this.content);
-    } else if (trouble !== undefined) {
+    } else if (trouble !== undefined && !this.hasPage) {
       this.content.replaceChildren();
     }
   }
@@ -135,12 +141,13 @@ class Session {
         discovery: this.discovery,
       });
       if (this.isClosed) return;
-      this.follow(output.lists);
+      this.read(output);
       const isOld = performance.now() - this.discoveredAt > KINDS_VALID;
       if (output.discovery !== undefined && isOld) void this.discover(output.discovery);
       this.show(output);
     } catch (error) {
-      if (!this.isClosed) this.show({ trouble: `the page cannot be drawn: ${String(error)}`, lists: [] });
+      const trouble = `the page cannot be drawn: ${String(error)}`;
+      if (!this.isClosed) this.show({ trouble, isGone: false, lists: [] });
     } finally {
       this.isRunning = false;
       const time = performance.now() - start;
@@ -151,11 +158,11 @@ class Session {
     }
   }
 
-  /** Reads and watches exactly these lists. */
-  private follow(wanted: Wanted[]): void {
-    const keys = new Map(wanted.map((request) => [JSON.stringify(request), request]));
+  /** Reads and watches the lists of a page. Those of an incomplete page are added to the others. */
+  private read({ lists, html }: Output): void {
+    const keys = new Map(lists.map((request) => [JSON.stringify(request), request]));
     for (const [key, list] of this.lists) {
-      if (keys.has(key)) continue;
+      if (html === undefined || keys.has(key)) continue;
       list.close();
       this.lists.delete(key);
     }
@@ -172,7 +179,8 @@ class Session {
     try {
       this.discovery = { documents: await Promise.all(read) };
     } catch (error) {
-      this.discovery = { documents: [], error: (error as Error).message };
+      const { documents = [] } = this.discovery ?? {};
+      this.discovery = { documents, error: (error as Error).message };
     }
     if (!this.isClosed) this.changed();
   }

@@ -12,17 +12,20 @@ export interface Wanted {
   fields: string | null;
   /** True if the objects never change, so that they are read once. */
   isImmutable: boolean;
+  /** True if only the metadata is read. */
+  isMetadata: boolean;
 }
 
 /** A list as it was last read. */
 export interface Read {
   request: Wanted;
-  objects: unknown[];
+  /** Absent if all reads have failed. */
+  objects?: unknown[];
   error?: string;
   status?: number;
 }
 
-/** The kinds that the server serves. */
+/** The kinds that the server serves, and the reason that they cannot be read now. */
 export interface Discovery {
   documents: unknown[];
   error?: string;
@@ -46,9 +49,11 @@ export interface Output {
   html?: string;
   /** The reason that there is no page, or that it is not up to date. */
   trouble?: string;
-  /** All lists of the page. */
+  /** True if there is no page any more. */
+  isGone: boolean;
+  /** The lists of the page; all of them if there is one. */
   lists: Wanted[];
-  /** The discovery documents that are missing. */
+  /** The discovery documents, if they are missing, or lack a kind. */
   discovery?: string[];
 }
 
@@ -56,15 +61,22 @@ let compiled: Promise<WebAssembly.Module> | undefined;
 
 /** Renders what was read. Fails if the program cannot be started, or ends early. */
 export async function run(input: Input): Promise<Output> {
-  compiled ??= compile();
+  compiled ??= compile().catch((error) => {
+    compiled = undefined;
+    throw error;
+  });
   const stdin = new OpenFile(new File(new TextEncoder().encode(JSON.stringify(input))));
   const [out, err] = [text(), text()];
   const wasi = new WASI([], [], [stdin, out.file, err.file], { debug: false });
   const instance = await WebAssembly.instantiate(await compiled, {
     wasi_snapshot_preview1: wasi.wasiImport,
   });
-  const code = wasi.start(instance as Parameters<WASI["start"]>[0]);
-  if (code !== 0) throw new Error(err.read() || `the program has ended with code ${code}`);
+  try {
+    const code = wasi.start(instance as Parameters<WASI["start"]>[0]);
+    if (code !== 0) throw new Error(`the program has ended with code ${code}`);
+  } catch (error) {
+    throw new Error(err.read().trim() || String(error));
+  }
   return JSON.parse(out.read()) as Output;
 }
 

@@ -8,19 +8,19 @@ use strum::{EnumString, IntoStaticStr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum Action {
-    /// Of a deployment, a revision, an Application or a deployment to sites.
+    /// Pauses a deployment, a revision, an Application or a deployment to sites.
     Pause,
-    /// The end of a pause.
+    /// Ends a pause.
     Resume,
-    /// To an earlier revision, Release or version.
+    /// Returns to an earlier revision, Release or version.
     Rollback,
-    /// To the next step, or to all sites.
+    /// Goes on to the next step, or to all sites.
     Promote,
-    /// Of the rollout of an Application or to sites.
+    /// Ends the rollout of an Application or to sites.
     Abort,
-    /// To sites that are selected again.
+    /// Selects the sites of a deployment again.
     Redeploy,
-    /// Of the objects of a revision that cannot delete them.
+    /// Leaves the objects of a revision that cannot delete them.
     Abandon,
 }
 

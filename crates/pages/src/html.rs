@@ -1,7 +1,6 @@
 //! Parts of pages: texts of the cluster, times, states, links.
 
 use baton_apis::url::escape;
-
 use baton_text::{output::Paint, printable::printable, time::age};
 use baton_view::chain::kind::ChainKind;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
