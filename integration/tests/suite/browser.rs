@@ -4,6 +4,7 @@
 use baton_integration::browser::Browser;
 use baton_integration::plugin::Running;
 use baton_integration::prelude::*;
+use baton_integration::set::SetBuilder;
 use baton_integration::unmanaged;
 
 use crate::dashboard::{answer, login};
@@ -19,17 +20,32 @@ fn dashboard(ns: &TestNamespace, browser: &mut Browser) -> (Running, String) {
     (plugin, address)
 }
 
+/// The content of a revision with four objects in two phases.
+pub(crate) fn two_phases<'n>(ns: &'n TestNamespace, dish: &str) -> SetBuilder<'n> {
+    let menu = configmap("menu").with("/data/dish", dish);
+    let first = [menu, configmap("tables"), secret("recipe")];
+    ns.content()
+        .phase("kitchen", first)
+        .phase("hall", [configmap("plates")])
+}
+
+/// Edits the deployment `web` with the content of [`two_phases`], whose page is open, and waits until all
+/// objects have moved from one lane to the other.
+pub(crate) async fn handover_is_seen(ns: &TestNamespace, browser: &mut Browser) {
+    browser.value(
+        "globalThis.moves = 0, Element.prototype.animate = () => { globalThis.moves += 1; }, 0",
+    );
+    ns.existing("web").edit(two_phases(ns, "stew")).await;
+    browser.see("Revision 2");
+    browser.until("globalThis.moves >= 4");
+    ns.existing("web").concluded_as(2).await;
+}
+
 #[tokio::test]
 #[ignore = "cargo dev browser runs it"]
 async fn a_handover_is_seen_and_rolled_back() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    let content = |dish: &str| {
-        let menu = configmap("menu").with("/data/dish", dish);
-        let first = [menu, configmap("tables"), secret("recipe")];
-        ns.content()
-            .phase("kitchen", first)
-            .phase("hall", [configmap("plates")])
-    };
+    let content = |dish: &str| two_phases(&ns, dish);
     ns.deployment("web").content(content("soup")).create().await;
     ns.existing("web").concluded().await;
     let mut browser = Browser::start();
@@ -40,14 +56,7 @@ async fn a_handover_is_seen_and_rolled_back() {
     assert_eq!(browser.open(&page), 200);
     browser.see("rolled out and available");
     browser.until("document.getElementById('live').textContent === 'live'");
-    // Notes the moves of objects from one lane to another.
-    browser.value(
-        "globalThis.moves = 0, Element.prototype.animate = () => { globalThis.moves += 1; }, 0",
-    );
-    ns.existing("web").edit(content("stew")).await;
-    browser.see("Revision 2");
-    browser.until("globalThis.moves >= 4");
-    ns.existing("web").concluded_as(2).await;
+    handover_is_seen(&ns, &mut browser).await;
     browser.see("rolled out and available");
     browser.finds_no_fault();
     browser.picture("dashboard-chain", ns.name());

@@ -8,6 +8,7 @@ use baton_integration::endpoint::Endpoint;
 use baton_integration::plugin::Running;
 use baton_integration::prelude::*;
 
+use crate::browser::{handover_is_seen, two_phases};
 use crate::dashboard::login;
 
 /// The variable with the program that serves Headlamp's frontend with the plugin.
@@ -37,14 +38,7 @@ fn page(ns: &TestNamespace, address: &str, name: &str) -> String {
 #[ignore = "cargo dev headlamp --test runs it"]
 async fn a_handover_is_seen_in_headlamp() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    let content = |dish: &str| {
-        let menu = configmap("menu").with("/data/dish", dish);
-        let first = [menu, configmap("tables"), secret("recipe")];
-        ns.content()
-            .phase("kitchen", first)
-            .phase("hall", [configmap("plates")])
-    };
-    let web = ns.deployment("web").content(content("soup"));
+    let web = ns.deployment("web").content(two_phases(&ns, "soup"));
     web.annotation("kubernetes.io/change-cause", "opening day")
         .create()
         .await;
@@ -56,14 +50,7 @@ async fn a_handover_is_seen_in_headlamp() {
     browser.see("ObjectDeployment: web");
     browser.see("rolled out and available");
     browser.see("opening day");
-    // Notes the moves of objects from one lane to another.
-    browser.value(
-        "globalThis.moves = 0, Element.prototype.animate = () => { globalThis.moves += 1; }, 0",
-    );
-    ns.existing("web").edit(content("stew")).await;
-    browser.see("Revision 2");
-    browser.until("globalThis.moves >= 4");
-    ns.existing("web").concluded_as(2).await;
+    handover_is_seen(&ns, &mut browser).await;
     browser.see("is rolled out and available");
 
     // Another rendering would undo the changes for the picture.
